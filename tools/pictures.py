@@ -5,12 +5,12 @@ from pathlib import Path
 
 import gradwalk as gw
 from gradwalk import nn
-from gradwalk.cli import neuron
 from gradwalk.inspect import record, show
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.printers.graphs.frames import frames_of
 from gradwalk.printers.graphs.svg import Sheet, graph_svg
 from gradwalk.printers.graphs.view import view_of
+from gradwalk.studio.presets import PRESETS
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
@@ -22,10 +22,9 @@ def save(name: str, svg: str) -> None:
 
 def draw_neuron() -> None:
     """The neuron of the README after its backward pass, in both drawings."""
-    o = neuron()
-    o.backward()
-    save("neuron.svg", graph_svg(o))
-    save("neuron-edges.svg", graph_svg(o, "edges"))
+    neuron = next(preset for preset in PRESETS if preset.id == "neuron").trace()
+    save("neuron.svg", graph_svg(neuron))
+    save("neuron-edges.svg", graph_svg(neuron, "edges"))
 
 
 def draw_expression() -> None:

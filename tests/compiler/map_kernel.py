@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration, IRBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder, lanes_for
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder, lanes_for
 from gradwalk.compiler.backends.llvm.target import binding, host, target_machine
 
 Array = np.ndarray[Any, Any]

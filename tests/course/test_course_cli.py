@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from gradwalk.cli import app
-from gradwalk.course.checker import failures, process
-from gradwalk.inspect.mistakes import walks
+from gradwalk.course.checker import diagnosis, process
+from gradwalk.course.checker.outcomes import known_mistakes
+from gradwalk.inspect.mistakes import wrong_walks
 from tests.course.wrong_engines import wrong
 from tests.project.checkout import ROOT
 
@@ -169,11 +170,16 @@ def test_the_page_shows_what_is_printed(command: str, output: str, folder: Path)
 def test_the_page_has_every_key_of_a_mistake() -> None:
     """Keys are for tables and statistics: what can be in one is on the page."""
     text = PAGE.read_text("utf-8")
-    checker = ROOT / "src/gradwalk/course/checker"
-    sources = [checker / "diagnosis.py", checker / "failures.py", Path(walks.__file__)]
-    code = "".join(path.read_text("utf-8") for path in sources)
-    keys = set(re.findall(r'(?:Mistake\(|WrongWalk\(|key, title =)\s*"([a-z-]+)"', code))
-    keys |= failures.LACKS.keys()
+    keys = {name.partition(" ")[0] for name in known_mistakes()}
+    keys = (keys - {"value", "derivative"}) | {"value-OP", "derivative-OP"}
     assert len(keys) > 20
     for key in keys:
         assert f"`{key}`" in text
+
+
+def test_every_mistake_that_is_looked_for_has_words() -> None:
+    assert known_mistakes().keys() >= {*wrong_walks.WALKS, *diagnosis.LACKS}
+    code = Path(diagnosis.__file__).read_text("utf-8")
+    assert known_mistakes().keys() >= set(re.findall(r'(?:shows|mistake)\("([a-z -]+)"', code))
+    for entry in known_mistakes().values():
+        assert entry.keys() == {"title", "text"} and entry["text"]

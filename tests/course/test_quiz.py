@@ -36,8 +36,8 @@ def test_there_are_forty_questions_of_every_kind() -> None:
 
 
 def test_every_misconception_is_said_and_used() -> None:
-    used = {name for q in bank() for name, _ in q.misconceptions}
-    used |= {name for q in bank() for _, _, name in q.options}
+    used = {name for q in bank() for name in q.misconceptions}
+    used |= {option["mistake"] for q in bank() for option in q.options}
     assert used == set(misconceptions())
     assert list(misconceptions()) == sorted(misconceptions())
 
@@ -45,11 +45,11 @@ def test_every_misconception_is_said_and_used() -> None:
 @pytest.mark.parametrize("question", bank(), ids=lambda q: q.id)
 def test_no_answer_is_written_down(question: Question) -> None:
     """Quantities are computed: none is a number by itself."""
-    asked = [question.answer, *(gives for _, gives in question.misconceptions)]
-    asked += [score for _, score, _ in question.options]
+    asked = [question.answer, *question.misconceptions.values()]
+    asked += [option["score"] for option in question.options]
     for quantity in filter(None, asked):
         assert not re.fullmatch(r"[-\d./ ]+", quantity)
-    named = [name for name, _ in question.misconceptions] or [o[2] for o in question.options]
+    named = list(question.misconceptions) or [o["mistake"] for o in question.options]
     assert len(set(named)) >= 2
 
 

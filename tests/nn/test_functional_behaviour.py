@@ -168,7 +168,7 @@ REFUSED = {
     "gelu": (lambda: F.gelu(x4, approximate="erf"), "'none' or 'tanh'"),
     "mode": (lambda: F.interpolate(x4, 2, mode="cubic"), "unknown mode"),
     "corners": (lambda: F.interpolate(x4, 2, align_corners=True), "no meaning"),
-    "dropout": (lambda: F.dropout(x4, 1.5), "from 0 to 1"),
+    "dropout": (lambda: F.dropout(x4, 1.5), "between 0 and 1"),
     "two masks": (
         lambda: F.scaled_dot_product_attention(
             gw.zeros(2, 2), gw.zeros(2, 2), gw.zeros(2, 2), gw.ones(2, 2), is_causal=True

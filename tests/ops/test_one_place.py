@@ -117,9 +117,9 @@ from gradwalk.ops import TABLE
 
 assert TABLE["bump"] is gw.bump is gw.gaussian is gw.special.bump
 assert np.asarray(np.exp(-NUMBERS**2)).tolist() == gw.bump(NUMBERS).tolist()
-from gradwalk.studio import generate
+from tools import page_tables
 
-generate.main()
+page_tables.main()
 """
 # How a user's op would be written for the page.
 FOR_THE_PAGE = """
@@ -151,7 +151,7 @@ def python(program: str, folder: Path, *path: Path) -> str:
 @pytest.mark.slow
 def test_an_op_of_the_library_is_defined_in_one_file(tmp_path: Path) -> None:
     need_node()
-    for folder in ("src", "web"):
+    for folder in ("src", "tools", "web"):
         left_out = shutil.ignore_patterns("node_modules", "generated", "__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=left_out)
     (tmp_path / "web" / "node_modules").symlink_to(ROOT / "web" / "node_modules")

@@ -13,7 +13,7 @@ from gradwalk.cli import neuron
 from gradwalk.inspect import record
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.printers.graphs.terminal import show_tree, show_walk
-from gradwalk.printers.scalars import local_derivative, number
+from gradwalk.printers.scalars import number, slope
 
 
 def printed(graph: Any, width: int = 80, tree: bool = False, **options: Any) -> str:
@@ -49,7 +49,7 @@ def test_nodes_without_a_label_are_numbered_and_both_edges_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "slope"),
+    ("make", "expected"),
     [
         (lambda v: v**3, 12.0),
         (lambda v: v.relu(), 1.0),
@@ -57,10 +57,12 @@ def test_nodes_without_a_label_are_numbered_and_both_edges_are_shown() -> None:
         (lambda v: v.log(), 0.5),
     ],
 )
-def test_local_derivative_as_a_number(make, slope) -> None:  # type: ignore[no-untyped-def]
+def test_local_derivative_as_a_number(make, expected) -> None:  # type: ignore[no-untyped-def]
     v = Value(2.0)
     out = make(v)
-    assert local_derivative(out, out.inputs.index(v)) == pytest.approx(slope)
+    operands = [i.data for i in out.inputs]
+    found = slope(out.op, out.inputs.index(v), operands, out.data, out.attrs)
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gradwalk.studio import generate
 from tests.project.checkout import ROOT
+from tools import page_tables
 
 WEB = ROOT / "web"
 
@@ -34,7 +34,7 @@ def run(*command: str | Path, cwd: Path = WEB) -> str:
 def bundle(entry: str, folder: Path) -> Path:
     """A program of web/test as one module."""
     need_node()
-    generate.main()
+    page_tables.main()
     output = folder / (Path(entry).stem + ".mjs")
     run("node", "test/bundle.mjs", f"test/{entry}", output)
     return output

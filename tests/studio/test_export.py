@@ -89,12 +89,14 @@ def sha256(text: str) -> str:
 
 
 @pytest.fixture
-def static(tmp_path: Path) -> Path:
-    return stub_page(tmp_path / "static")
+def static(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    static = stub_page(tmp_path / "static")
+    monkeypatch.setattr(write_page, "__defaults__", (static,))
+    return static
 
 
 def exported(thing: Any, folder: Path, static: Path, **options: Any) -> tuple[Reader, Any]:
-    report = export(thing, folder / "page.html", static=static, **options)
+    report = export(thing, folder / "page.html", **options)
     return Reader((folder / "page.html").read_text(encoding="utf-8")), report
 
 
@@ -183,11 +185,10 @@ def test_a_style_that_would_end_itself_is_refused(static: Path) -> None:
         page("export", static=static)
 
 
-def test_a_page_that_was_not_built_says_how(tmp_path: Path) -> None:
-    static = stub_page(tmp_path / "static")
+def test_a_page_that_was_not_built_says_how(tmp_path: Path, static: Path) -> None:
     (static / "app.js").unlink()
     with pytest.raises(NotBuilt, match="make page"):
-        export(scalar_trace(), tmp_path / "page.html", static=static)
+        export(scalar_trace(), tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
 
@@ -293,7 +294,7 @@ def test_a_loss_is_recorded_for_it(tmp_path: Path, static: Path) -> None:
     document = found.boot["document"]
     assert [n["op"] for n in document["trace"]["nodes"]] == ["", "mul", "sum"]
     with pytest.raises(TypeError, match="Value or a Tensor"):
-        export(3, tmp_path / "page.html", static=static)
+        export(3, tmp_path / "page.html")
 
 
 def test_the_function_is_not_hidden_by_a_module(tmp_path: Path, stubbed: None) -> None:
@@ -305,18 +306,14 @@ def test_writing_over_a_page_keeps_the_old_one_if_it_fails(tmp_path: Path, stati
     path = tmp_path / "page.html"
     path.write_text("mine", encoding="utf-8")
     with pytest.raises(TypeError, match="not JSON serializable"):
-        write_page({"title": "x", "trace": object()}, path, static=static)
+        write_page({"title": "x", "trace": object()}, {}, path)
     assert path.read_text(encoding="utf-8") == "mine"
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["page.html"]
 
 
 @pytest.fixture
-def stubbed(static: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gradwalk.studio.exporting as module
-
-    monkeypatch.setattr(module.write_page, "__defaults__", (None, static))
-    assert module.export.__kwdefaults__ is not None
-    monkeypatch.setitem(module.export.__kwdefaults__, "static", static)
+def stubbed(static: Path) -> None:
+    """Write the stub of a page."""
 
 
 def test_the_command_writes_an_expression_that_stays_one(tmp_path: Path, stubbed: None) -> None:

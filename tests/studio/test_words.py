@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gradwalk.course.catalogue import LESSONS
-from gradwalk.studio import generate
 from tests.project.checkout import ROOT
+from tools import page_tables
 
 WORDS: dict[str, str] = json.loads((LESSONS / "en" / "strings.json").read_text(encoding="utf-8"))
 SOURCES = [*(ROOT / "web" / "src").rglob("*.ts"), *(ROOT / "web" / "src").rglob("*.tsx")]
@@ -67,7 +67,7 @@ def test_whatever_looks_like_a_word_is_one() -> None:
 
 
 def test_no_word_is_there_for_nothing() -> None:
-    plain = set(texts_in(generate.tables()))  # the page's data names presets and gates
+    plain = set(texts_in(page_tables.tables()))  # the page's data names presets and gates
     composed: list[re.Pattern[str]] = []
     for text in map(text_of, SOURCES):
         for quoted in QUOTED.findall(text):

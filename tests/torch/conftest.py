@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-QUICK_FILES = {"test_recorder.py", "test_statements.py", "test_explosions.py"}
+QUICK_FILES = {"test_recorder.py", "test_statements.py", "test_check_step.py"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -15,7 +15,7 @@ from gradwalk.cli.run import run
 from gradwalk.cli.studio import site, studio
 from gradwalk.cli.walk import walk
 from gradwalk.printers.graphs.terminal import show_walk
-from gradwalk.scalar.value import Value
+from gradwalk.studio.presets import PRESETS
 
 _HELP = (
     "Reverse-mode differentiation in which nothing is hidden.\n\n"
@@ -30,7 +30,7 @@ _HELP = (
     "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
     "them). Several are separated by ; and the last one is what is differentiated.\n\n"
     "Forward, every node is computed from its inputs. Backward begins at the last node with "
-    "gradient 1: each node, after all its consumers, hands every input its own gradient × the "
+    "gradient 1: each node, after all its consumers, passes to every input its own gradient × the "
     "local derivative. What arrives at a node adds up, and that sum is its gradient."
 )
 
@@ -49,20 +49,6 @@ app.command(
 )(run)
 
 
-def neuron() -> Value:
-    """o = tanh(x1·w1 + x2·w2 + b), at the usual numbers."""
-    x1, w1 = Value(2.0, label="x1"), Value(-3.0, label="w1")
-    x2, w2 = Value(0.0, label="x2"), Value(1.0, label="w2")
-    b = Value(6.8813735870195432, label="b")
-    first, second = x1 * w1, x2 * w2
-    total = first + second
-    n = total + b
-    o = n.tanh()
-    first.label, second.label, total.label = "x1w1", "x2w2", "sum"
-    n.label, o.label = "n", "o"
-    return o
-
-
 @app.callback(invoke_without_command=True)
 def walk_neuron(
     context: typer.Context,
@@ -76,9 +62,8 @@ def walk_neuron(
         return
     screen = console()
     screen.print("[bold]One neuron: o = tanh(x1·w1 + x2·w2 + b)[/bold]\n")
-    o = neuron()
-    o.backward()
-    show_walk(o, screen)
+    neuron = next(preset for preset in PRESETS if preset.id == "neuron")
+    show_walk(neuron.trace(), screen)
     screen.print('Your own: gradwalk walk "(a + b) * c" a=2 b=-3 c=10; more: gradwalk --help')
 
 

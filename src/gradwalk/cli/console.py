@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,17 @@ def fail(message: str) -> typer.Exit:
     # Unformatted: a caret must stay below its column, and brackets are no markup.
     typer.echo(message, err=True)
     return typer.Exit(2)
+
+
+@contextmanager
+def reported(*others: type[Exception]) -> Iterator[None]:
+    """Report what is wrong with the input, and exit; the errors have messages for the user."""
+    try:
+        yield
+    except (*others, ValueError, KeyError) as error:  # type: ignore[misc]
+        raise fail(str(error.args[0]) if error.args else str(error)) from error
+    except OSError as error:
+        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def write(text: str, path: str, what: str, quiet: bool = False) -> None:

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from gradwalk.cli.console import console, fail
+from gradwalk.cli.console import console, fail, reported
 from gradwalk.course.checker.check import CheckedFile, check_files, starter
 from gradwalk.course.checker.process import ProcessLimits, supported
 from gradwalk.course.checker.trials import OUT_OF, STAGES
@@ -34,13 +34,6 @@ _CHECK = (
     "  gradwalk course check engine.py\n"
     "  gradwalk course check submissions/*.py --csv > points.csv"
 )
-_QUIZ = (
-    "Draw a quiz from the question bank: the same ID gives the same quiz on every machine.\n\n"
-    "[bold]Examples[/bold]\n\n"
-    '  gradwalk course quiz --seed "Ada Lovelace"\n'
-    '  gradwalk course quiz --seed "Ada Lovelace" --answers\n'
-    "  gradwalk course quiz --seed autumn --count 40 --format gift > bank.gift"
-)
 
 course = typer.Typer(
     help="Write your own engine and have it checked; make quizzes.",
@@ -56,13 +49,10 @@ def start(
     ] = Path("engine.py"),
 ) -> None:
     """Write the file to begin with: an empty class Value that says what is asked."""
-    try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(starter())
-    except FileExistsError:
-        raise fail(f"{file} exists already. Fix: name another file.") from None
-    except OSError as error:
-        raise fail(f"cannot write {file}: {error.strerror}") from None
+    if file.exists():
+        raise fail(f"{file} exists already. Fix: name another file.")
+    with reported(), file.open("x", encoding="utf-8") as out:
+        out.write(starter())
     typer.echo(f"wrote {file}; when you have changed it: gradwalk course check {file}")
 
 
@@ -189,7 +179,7 @@ def _as_csv(checked: Sequence[CheckedFile]) -> str:
     return text.getvalue()
 
 
-@course.command(help=_QUIZ)
+@course.command()
 def quiz(
     seed: Annotated[
         str, typer.Option(metavar="ID", help="Any text, such as a student's name.")
@@ -202,11 +192,16 @@ def quiz(
         bool, typer.Option("--answers", help="With answers, and what wrong ones mean.")
     ] = False,
 ) -> None:
-    """Draw a quiz from the question bank."""
+    """Draw a quiz from the question bank: the same ID gives the same quiz on every machine.
+
+    [bold]Examples[/bold]
+
+      gradwalk course quiz --seed "Ada Lovelace"
+      gradwalk course quiz --seed "Ada Lovelace" --answers
+      gradwalk course quiz --seed autumn --count 40 --format gift > bank.gift
+    """
     if format not in FORMATS:
         raise fail(f"--format is one of {', '.join(FORMATS)}, not '{format}'")
-    try:
+    with reported():
         made = make_quiz(seed, count)
-    except ValueError as error:
-        raise fail(str(error)) from None
     typer.echo(FORMATS[format](made, answers), nl=False)

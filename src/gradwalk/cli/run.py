@@ -112,13 +112,12 @@ def _run_watched(
 ) -> int:
     if importlib.util.find_spec("torch") is None:
         raise fail("--watch is for programs that use PyTorch. Fix: pip install 'gradwalk[torch]'")
-    from gradwalk.torch.watch.check_step import WatchLimits
     from gradwalk.torch.watch.step_report import StepStopped, free_path
     from gradwalk.torch.watch.watch import Watch
 
     # Absolute, because the program may change its directory.
     folder = free_path(Path("gradwalk-report").resolve()) if out is None else Path(out).resolve()
-    watched = Watch(None, None, WatchLimits(**limits), folder=folder, record_from=record_from)
+    watched = Watch(None, None, folder=folder, record_from=record_from, **limits)
     status = _run(path, arguments, StepStopped)
     watched.remove()
     if not watched.reports:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gradwalk.cli.console import fail
+from gradwalk.cli.console import reported
 from gradwalk.cli.sources import GivenValues, Source, source_of
 from gradwalk.course.catalogue import Catalogue
 from gradwalk.inspect.trace.file import load_trace
@@ -71,15 +71,11 @@ def studio(
       gradwalk studio model.py:loss
       gradwalk studio model.py:loss --export model.html
     """
-    try:
+    with reported(StudioError, NotBuilt):
         if export is not None:
             _export(what, values or [], export)
         else:
             _serve(what, values or [], port, host, browser)
-    except (ValueError, KeyError, StudioError, NotBuilt) as error:
-        raise fail(str(error.args[0]) if error.args else str(error)) from error
-    except OSError as error:
-        raise fail(f"{error.filename}: {error.strerror}") from error
 
 
 def _trace_file(what: str, values: list[str]) -> Path | None:
@@ -105,7 +101,7 @@ def _export(what: str, values: list[str], path: str) -> None:
     else:
         document, left_out = document_of(source.trace, source.title)
     _tell(source.notes)
-    typer.echo(str(write_page(document, path, left_out)))
+    typer.echo(str(write_page(document, left_out, path)))
 
 
 def _serve(what: str, values: list[str], port: int | None, host: str, browser: bool) -> None:
@@ -152,13 +148,9 @@ def site(
     Mistakes in further lessons are reported with file and line; the site is written anyway. It
     needs no Python. Put the folder on any web server, under any path, or into a frame.
     """
-    try:
+    with reported(NotBuilt):
         written = write_site(out, lessons=lessons or ())
         faults = Catalogue(list(map(Path, lessons or ()))).faults()
-    except (ValueError, NotBuilt) as error:
-        raise fail(str(error)) from error
-    except OSError as error:
-        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
     for fault in faults:
         typer.echo(f"warning: {fault}", err=True)
     typer.echo(f"wrote {len(written)} files to {out}: open it through a web server, for example")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradwalk.cli.console import console, fail, panel, write
+from gradwalk.cli.console import console, panel, reported, write
 from gradwalk.cli.sources import GivenValues, Source, constant, source_of
 from gradwalk.inspect.show import Picture, show
 from gradwalk.printers.graphs.data import jsonable
@@ -74,7 +74,7 @@ def walk(
       gradwalk walk model.py:loss --svg model.svg --depth 2
     """
     printed = [name for name in (svg, dot, tikz) if name == "-"]
-    try:
+    with reported():
         if len(printed) + json > 1:
             raise ValueError("only one of --svg -, --dot -, --tikz - and --json can be printed")
         if latex and not derive:
@@ -85,8 +85,6 @@ def walk(
         whole = show(source.trace)
         picture = show(source.trace, drawing=drawing, depth=depth)
         answers = _answers(source, why or [], nudge or [], derive or [], order)
-    except (ValueError, KeyError) as error:
-        raise fail(str(error.args[0]) if error.args else str(error)) from error
     if json:
         _print_json(source, whole, answers)
     elif not printed:
@@ -170,18 +168,15 @@ def _write_files(
     frames: str | None,
     quiet: bool,
 ) -> None:
-    try:
-        if svg is not None:
-            write(picture.svg(), svg, "the drawing", quiet)
-        if dot is not None:
-            write(picture.dot(), dot, "draw it with dot -Tpdf", quiet)
-        if tikz is not None:
-            write(picture.tikz_frames(), tikz, "one page per step", quiet)
+    with reported():  # the graph may be too large to draw
+        for path, draw, what in (
+            (svg, picture.svg, "the drawing"),
+            (dot, picture.dot, "draw it with dot -Tpdf"),
+            (tikz, picture.tikz_frames, "one page per step"),
+        ):
+            if path is not None:
+                write(draw(), path, what, quiet)
         if frames is not None:
             written = picture.frames(frames)
             if not quiet:
                 typer.echo(f"wrote {len(written)} files, {written[0]} to {written[-1].name}")
-    except ValueError as error:  # too large to draw
-        raise fail(str(error)) from None
-    except OSError as error:
-        raise fail(f"cannot write {error.filename}: {error.strerror}") from None

@@ -6,6 +6,7 @@ compare the two.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -63,10 +64,6 @@ class LessonFault(NamedTuple):
         return f"line {self.line}, {self.block}: {_SAID[self.key].format(self.text)}"
 
 
-class _Wrong(Exception):
-    """The first fault of a block: its key and text."""
-
-
 @dataclass
 class Block:
     """Something to look at or to do."""
@@ -76,7 +73,7 @@ class Block:
     fields: list[tuple[str, str]]
     source: str = ""  # its own, or that of the block before it
     values: dict[str, float] = field(default_factory=dict)
-    wrong_at_once: tuple[str, str] | None = None  # a fault of its lines
+    unread: list[tuple[str, str]] = field(default_factory=list)  # faults of its lines: key, text
 
     def all(self, name: str) -> list[str]:
         """Every value of a field."""
@@ -118,50 +115,42 @@ class Block:
 
     def fault(self) -> LessonFault | None:
         """The first thing that is wrong with it."""
-        try:
-            if self.wrong_at_once:
-                raise _Wrong(*self.wrong_at_once)
-            self._check()
-        except _Wrong as wrong:
-            return LessonFault(self.line, f"{self.kind} {self.id}".strip(), *wrong.args)
+        for key, text in itertools.chain(self.unread, self._faults()):
+            return LessonFault(self.line, f"{self.kind} {self.id}".strip(), key, text)
         return None
 
-    # -- what can be wrong with it -----------------------------------------------------------------
-
-    def _check(self) -> None:
+    def _faults(self) -> Iterator[tuple[str, str]]:
+        """What cannot be computed or told apart; meant to be read up to the first fault."""
         if re.search(r"[^\w-]|^\d+$", self.id, re.ASCII):
-            raise _Wrong("id", self.id)
+            yield "id", self.id
         if self.source:
             try:
                 parse(self.source)
             except ValueError as error:
-                raise _Wrong("source", str(error).partition("\n")[0]) from None
+                yield "source", str(error).partition("\n")[0]
         elif self.kind != "question":
-            raise _Wrong("missing", "source")
+            yield "missing", "source"
         if self.kind == "order":
             goal = _GOAL.fullmatch(self.one("goal"))
-            if not goal or goal[1] not in self.quantities.index:
-                raise _Wrong("quantity", self.one("goal"))
-            if goal[2] and self._computed(goal[2]) is None:
-                raise _Wrong("quantity", self.one("goal"))
+            known = goal is not None and goal[1] in self.quantities.index
+            if not goal or not known or (goal[2] and self._computed(goal[2]) is None):
+                yield "quantity", self.one("goal")
         if self.kind == "byhand" and self.one("asks") not in _ALL_OF_A_KIND:
             parts = [part.strip() for part in self.one("asks").split(",")]
             if not all(_ASKED.fullmatch(p) and self._computed(p) is not None for p in parts):
-                raise _Wrong("quantity", self.one("asks"))
+                yield "quantity", self.one("asks")
         if self.kind == "question":
-            self._check_answers()
-
-    def _check_answers(self) -> None:
-        numbers: list[float] = []
-        for text in filter(None, (self.one("answer"), *(wrong for wrong, _ in self.wrong))):
-            number = self._computed(text)
-            if number is None:
-                raise _Wrong("quantity", text)
-            if not all(told_apart(number, other) for other in numbers):
-                raise _Wrong("near", text)
-            numbers.append(number)
-        if [right for right, _, _ in self.choices].count(True) > 1:
-            raise _Wrong("twice", "yes")
+            numbers: list[float] = []
+            for text in filter(None, (self.one("answer"), *(wrong for wrong, _ in self.wrong))):
+                number = self._computed(text)
+                if number is None:
+                    yield "quantity", text
+                elif not all(told_apart(number, other) for other in numbers):
+                    yield "near", text
+                else:
+                    numbers.append(number)
+            if [right for right, _, _ in self.choices].count(True) > 1:
+                yield "twice", "yes"
 
     def _computed(self, text: str) -> float | None:
         """A quantity as the page computes it; None if it is unknown or not finite."""
@@ -213,10 +202,7 @@ def faults(text: str) -> list[LessonFault]:
 
 def _block(kind: str, line: int, lines: Sequence[str], before: Sequence[Block]) -> Block:
     block = Block(kind, line, [])
-    try:
-        _fill(block, lines, {other.id for other in before})
-    except _Wrong as wrong:
-        block.wrong_at_once = wrong.args
+    block.unread += _fill(block, lines, {other.id for other in before})
     if block.one("source"):
         block.source = block.one("source")
     elif before:
@@ -224,9 +210,8 @@ def _block(kind: str, line: int, lines: Sequence[str], before: Sequence[Block]) 
     return block
 
 
-def _fill(block: Block, lines: Sequence[str], ids: set[str]) -> None:
-    """Fill in all that the lines say, then raise the first fault."""
-    wrong: list[tuple[str, str]] = []
+def _fill(block: Block, lines: Sequence[str], ids: set[str]) -> Iterator[tuple[str, str]]:
+    """Fill in all that the lines say; yield their faults."""
     for text in lines:
         match = _FIELD.fullmatch(text)
         if text.startswith("  ") and block.fields:
@@ -234,27 +219,24 @@ def _fill(block: Block, lines: Sequence[str], ids: set[str]) -> None:
             block.fields.append((name, f"{value} {text.strip()}"))
         elif not match or match[1] not in FIELDS[block.kind]:
             if text.strip():
-                wrong.append(("field", text.strip()))
+                yield "field", text.strip()
         else:
             if block.all(match[1]) and match[1] not in _SEVERAL:
-                wrong.append(("twice", match[1]))
+                yield "twice", match[1]
             block.fields.append((match[1], match[2].strip()))
-    must = ("id", FIELDS[block.kind][0])
-    wrong += [("missing", name) for name in must if not block.one(name)]
+    yield from (("missing", n) for n in ("id", FIELDS[block.kind][0]) if not block.one(n))
     chosen = any(re.match(r"yes\s*\|", text) for text in block.all("choice"))
     if block.kind == "question" and bool(block.all("answer")) == chosen:
-        wrong.append(("missing", "answer"))
+        yield "missing", "answer"
     if block.id in ids:
-        wrong.append(("twice", block.id))
+        yield "twice", block.id
     for pair in block.one("set").split():
         name, _, text = pair.partition("=")
         number = read_number(text)
         if not name or number is None:
-            wrong.append(("field", pair))
+            yield "field", pair
         else:
             block.values[name] = number
-    if wrong:
-        raise _Wrong(*wrong[0])
 
 
 def _cells(text: str, count: int) -> list[str]:

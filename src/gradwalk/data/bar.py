@@ -40,26 +40,20 @@ class progress:
         if not file.isatty():
             yield from self.iterable
             return
+        from rich import progress as rich
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
 
         total = self.total
         if total is None and hasattr(self.iterable, "__len__"):
             total = len(self)
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("{task.fields[note]}"),
+            rich.TextColumn("{task.description}"),
+            rich.BarColumn(),
+            rich.MofNCompleteColumn(),
+            rich.TimeRemainingColumn(elapsed_when_finished=True),
+            rich.TextColumn("{task.fields[note]}"),
         )
-        with Progress(*columns, console=Console(file=file)) as bar:
+        with rich.Progress(*columns, console=Console(file=file)) as bar:
             self._bar, self._task = bar, bar.add_task(self.description, total=total, note="")
             try:
                 for item in self.iterable:

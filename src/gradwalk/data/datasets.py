@@ -23,14 +23,8 @@ def moons(n: int = 200, noise: float = 0.1, seed: int = 0) -> TensorDataset:
     ((100, 2), tensor(50))
     """
     source = np.random.default_rng(seed)
-    outer, inner = _angles(n - n // 2, math.pi), _angles(n // 2, math.pi)
-    points = np.concatenate(
-        [
-            np.stack([np.cos(outer), np.sin(outer)], 1),
-            np.stack([1 - np.cos(inner), 0.5 - np.sin(inner)], 1),
-        ]
-    )
-    return _classes(points, [len(outer), len(inner)], noise, source)
+    outer, inner = np.linspace(0, math.pi, n - n // 2), np.linspace(0, math.pi, n // 2)
+    return _classes([_circle(outer), (1, 0.5) - _circle(inner)], noise, source)
 
 
 def circles(n: int = 200, noise: float = 0.1, factor: float = 0.5, seed: int = 0) -> TensorDataset:
@@ -44,8 +38,8 @@ def circles(n: int = 200, noise: float = 0.1, factor: float = 0.5, seed: int = 0
     parts = []
     for count, radius in ((n - n // 2, 1.0), (n // 2, factor)):
         angle = np.arange(count) * (2 * math.pi / max(count, 1))
-        parts.append(radius * np.stack([np.cos(angle), np.sin(angle)], 1))
-    return _classes(np.concatenate(parts), [len(part) for part in parts], noise, source)
+        parts.append(radius * _circle(angle))
+    return _classes(parts, noise, source)
 
 
 def spirals(
@@ -64,8 +58,8 @@ def spirals(
         radius = np.linspace(0, 1, count)
         angle = 2 * math.pi * (turns * radius + i / classes)
         angle = angle + noise * source.standard_normal(count)
-        parts.append(radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1))
-    return _classes(np.concatenate(parts), [len(part) for part in parts], 0.0, source)
+        parts.append(radius[:, None] * _circle(angle))
+    return _classes(parts, 0.0, source)
 
 
 def digits(split: str = "all") -> TensorDataset:
@@ -149,14 +143,14 @@ def characters(source: str | Path, length: int = 64, vocabulary: str | None = No
     return Characters(text, length, vocabulary)
 
 
-def _angles(count: int, end: float) -> Any:
-    return np.linspace(0, end, count)
+def _circle(angles: Any) -> Any:
+    """Points (n, 2) on the unit circle."""
+    return np.stack([np.cos(angles), np.sin(angles)], 1)
 
 
-def _classes(
-    points: Any, counts: Sequence[int], noise: float, source: np.random.Generator
-) -> TensorDataset:
-    """Add noise to points and label them by class."""
-    labels = np.repeat(np.arange(len(counts)), counts)
+def _classes(parts: Sequence[Any], noise: float, source: np.random.Generator) -> TensorDataset:
+    """The points of all parts with noise, labelled by part."""
+    points = np.concatenate(parts)
+    labels = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     points = points + noise * source.standard_normal(points.shape)
     return TensorDataset(from_numpy(points.astype(np.float32)), from_numpy(labels.astype(np.int64)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -172,37 +171,13 @@ _END = object()
 
 def ahead(items: Iterator[Any], depth: int) -> Iterator[Any]:
     """Prefetch up to `depth` items in a thread."""
-    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
-    stopped = threading.Event()
+    from concurrent.futures import ThreadPoolExecutor  # importing it has effects on forks
 
-    def put(item: Any, error: BaseException | None = None) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put((item, error), timeout=0.05)
-            except queue.Full:
-                continue
-
-    def work() -> None:
-        try:
-            for item in items:
-                put(item)
-                if stopped.is_set():
-                    return
-        except BaseException as error:  # the loop handles it
-            put(None, error)
-        else:
-            put(_END)
-
-    thread = threading.Thread(target=work, name="gradwalk batches", daemon=True)
-    thread.start()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="gradwalk batches")
     try:
-        while True:
-            item, error = ready.get()
-            if error is not None:
-                raise error
-            if item is _END:
-                return
+        ready = deque(pool.submit(next, items, _END) for _ in range(depth + 1))
+        while (item := ready.popleft().result()) is not _END:
+            ready.append(pool.submit(next, items, _END))
             yield item
     finally:  # also when the loop ends early
-        stopped.set()
-        thread.join()
+        pool.shutdown(cancel_futures=True)

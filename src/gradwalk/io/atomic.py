@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import shutil
@@ -69,14 +70,9 @@ def _sync_folder(folder: Path) -> None:
 def _sweep(path: Path) -> None:
     """Remove partial files of killed runs."""
     now = time.time()
-    for left in path.parent.glob(f".{_literal(path.name)}.*.partial"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
         try:
             if now - left.stat().st_mtime > _ABANDONED:
                 left.unlink()
         except OSError:
             pass  # another run removed it first
-
-
-def _literal(name: str) -> str:
-    """A file name as a pattern that matches only itself."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from gradwalk.io.tree import converted
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
@@ -22,16 +22,16 @@ def from_torch(state: Any) -> Any:
     >>> model.load_state_dict(gw.io.from_torch(theirs))
     <All keys matched successfully>
     """
-    if isinstance(state, Mapping):
-        return {key: from_torch(value) for key, value in state.items()}
-    if isinstance(state, (list, tuple)):
-        return type(state)(from_torch(value) for value in state)
-    if hasattr(state, "detach") and hasattr(state, "cpu") and not isinstance(state, Tensor):
-        here = state.detach().cpu()
-        if str(here.dtype) in ("torch.bfloat16", "torch.float16"):
-            here = here.float()
-        return wrap(np.array(here.numpy(), order="C"))
-    return state
+    return converted(state, _from_torch)
+
+
+def _from_torch(value: Any) -> Any:
+    if isinstance(value, Tensor) or not hasattr(value, "detach") or not hasattr(value, "cpu"):
+        return value
+    here = value.detach().cpu()
+    if str(here.dtype) in ("torch.bfloat16", "torch.float16"):
+        here = here.float()
+    return wrap(np.array(here.numpy(), order="C"))
 
 
 def to_torch(state: Any) -> Any:
@@ -43,11 +43,4 @@ def to_torch(state: Any) -> Any:
     """
     import torch
 
-    def converted(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: converted(v) for key, v in value.items()}
-        if isinstance(value, (list, tuple)):
-            return type(value)(converted(v) for v in value)
-        return torch.tensor(value._array) if isinstance(value, Tensor) else value
-
-    return converted(state)
+    return converted(state, lambda v: torch.tensor(v._array) if isinstance(v, Tensor) else v)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gradwalk.io.atomic import previous_of
+
 
 class FileError(ValueError):
     """A file is damaged, foreign, or does not fit; nothing was changed."""
@@ -11,8 +13,6 @@ class FileError(ValueError):
 
 def wrong(path: Path, what: str) -> FileError:
     """The error for a file; names the previous checkpoint if there is one."""
-    from gradwalk.io.atomic import previous_of
-
     text = f"{path} cannot be loaded: {what}"
     if previous_of(path).exists():
         text += f"\nThe file saved before it is still there: {previous_of(path)}"
@@ -21,7 +21,7 @@ def wrong(path: Path, what: str) -> FileError:
 
 def foreign(start: bytes) -> str | None:
     """Describe a file of another format by its first bytes."""
-    if start.startswith(b"PK\x03\x04") or start.startswith(b"\x80\x02"):
+    if start.startswith((b"PK\x03\x04", b"\x80\x02")):
         return (
             "it is a zip or pickle file, such as torch.save or numpy.savez writes. Unpickling "
             "can execute code, so gradwalk never does it. Fix: for PyTorch, "

@@ -13,10 +13,16 @@ from typing import Any
 import numpy as np
 
 from gradwalk.io.atomic import write_atomically
-from gradwalk.io.errors import wrong
+from gradwalk.io.errors import FileError, wrong
 from gradwalk.io.tensors import array_of
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
+
+# What NumPy raises for files that are damaged in one way or another.
+_DAMAGE = (
+    ValueError, EOFError, OSError, KeyError, NotImplementedError, RuntimeError, SyntaxError,
+    MemoryError, TypeError,
+)  # fmt: skip
 
 
 def save_npz(
@@ -51,14 +57,10 @@ def load_npz(path: str | os.PathLike[str]) -> dict[str, Tensor]:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise wrong(path, "it holds a single array. Fix: numpy.load(path).")
             arrays = {name: file[name] for name in file.files}
-    except FileNotFoundError:
+    except (FileNotFoundError, FileError):
         raise
-    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        if type(error).__module__.startswith("gradwalk"):
-            raise
+    except (*_DAMAGE, zipfile.BadZipFile, zlib.error) as error:
         raise wrong(path, f"it is damaged or not an npz file ({error})") from None
-    except (NotImplementedError, RuntimeError, SyntaxError, MemoryError, TypeError) as error:
-        raise wrong(path, f"it is damaged ({error})") from None
     try:
         return {name: wrap(array_of(array, name)) for name, array in arrays.items()}
     except TypeError as error:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gradwalk.io.errors import FileError, wrong
 from gradwalk.io.tensors import Array, read, write
-from gradwalk.io.tree import pack, unpack
+from gradwalk.io.tree import converted, pack, unpack
 from gradwalk.random.generator import get_rng_state, set_rng_state
 
 _VERSION = "1"
@@ -59,7 +58,10 @@ def load_run(path: str | os.PathLike[str], **parts: Any) -> dict[str, Any]:
     if missing:
         raise wrong(path, f"it has no {', '.join(missing)}; it has {', '.join(states)}")
     random = states.pop("random", None)
-    before = {name: copy.deepcopy(_detached(part.state_dict())) for name, part in parts.items()}
+    detached = lambda value: value.detach() if hasattr(value, "detach") else value
+    before = {
+        name: copy.deepcopy(converted(part.state_dict(), detached)) for name, part in parts.items()
+    }
     random_before = get_rng_state()
     name = ""
     try:
@@ -94,12 +96,3 @@ def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(states, dict) or not isinstance(plain, dict):
         raise wrong(path, "its description is damaged")
     return states, plain
-
-
-def _detached(state: Any) -> Any:
-    """Detach the tensors in a state, so that it can be copied."""
-    if hasattr(state, "detach"):
-        return state.detach()
-    if isinstance(state, Mapping):
-        return {k: _detached(v) for k, v in state.items()}
-    return [_detached(v) for v in state] if isinstance(state, list) else state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.io.atomic import write_atomically
-from gradwalk.io.errors import FileError, foreign, wrong
+from gradwalk.io.errors import foreign, wrong
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
@@ -133,9 +134,7 @@ def parse(content: bytes, path: Path) -> tuple[dict[str, Array], dict[str, str]]
         entries = dict(split(content))
     except SafetensorError as error:
         raise wrong(path, f"it is damaged or incomplete ({error})") from None
-    arrays = {}
-    for name in header:
-        arrays[name] = _array(path, name, entries[name])
+    arrays = {name: _array(path, name, entries[name]) for name in header}
     stored = metadata.get("checksum", "")
     if stored.startswith("crc32 ") and stored != checksum(arrays, metadata):
         raise wrong(path, "its checksum does not fit its content: it was damaged after writing")
@@ -151,19 +150,12 @@ def _header(path: Path, content: bytes) -> dict[str, Any]:
         raise wrong(path, f"it has only {len(content)} bytes")
     length = int.from_bytes(content[:8], "little")
     if length > _LONGEST_HEADER:
-        raise wrong(
-            path, f"its header would be {length:,} bytes long: it is not a safetensors file"
-        )
-    if length > len(content) - 8:
-        raise wrong(
-            path,
-            f"it is cut off or not a safetensors file: its header should have {length:,} bytes, "
-            f"and {len(content) - 8:,} are left",
-        )
+        raise wrong(path, f"its header would be {length:,} bytes long: no safetensors file")
+    if length > (left := len(content) - 8):
+        cut = f"its header should have {length:,} bytes, and {left:,} are left"
+        raise wrong(path, f"it is cut off or not a safetensors file: {cut}")
     try:
-        header = json.loads(content[8 : 8 + length], object_pairs_hook=_once)
-    except FileError as error:
-        raise wrong(path, str(error)) from None
+        header = json.loads(content[8 : 8 + length], object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
         raise wrong(path, f"its header is not JSON ({error})") from None
     if not isinstance(header, dict):
@@ -171,14 +163,12 @@ def _header(path: Path, content: bytes) -> dict[str, Any]:
     return header
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Reject duplicate names in a JSON object, on which readers disagree."""
-    entries = dict(pairs)
-    if len(entries) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise FileError(f"its header has a name twice: {', '.join(twice)}")
-    return entries
+    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    if twice:
+        raise ValueError(f"a name is there twice: {', '.join(sorted(twice))}")
+    return dict(pairs)
 
 
 def _array(path: Path, name: str, entry: Mapping[str, Any]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,15 @@ def pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
         f"{name} holds {type(value).__name__}, which a checkpoint cannot: it takes numbers, text, "
         "lists, dicts and tensors, because loading must not execute code"
     )
+
+
+def converted(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Nested dicts, lists and tuples with `leaf` applied to everything inside."""
+    if isinstance(value, Mapping):
+        return {key: converted(inner, leaf) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(converted(inner, leaf) for inner in value)
+    return leaf(value)
 
 
 def unpack(value: Any, arrays: Mapping[str, Array]) -> Any:

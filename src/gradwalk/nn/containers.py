@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, Self
 
 from gradwalk.nn.module import Module
@@ -15,17 +15,39 @@ from gradwalk.tensors.tensor import Tensor
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
-class _Listed(Module):
-    """What Sequential and ModuleList share: modules named "0", "1", ..."""
+class _Numbered(Module):
+    """What all lists share: values that are attributes named "0", "1", ..."""
 
-    def _position(self, index: Any) -> int:
-        position = operator.index(index)
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"index {position} is out of range: there are {len(self)} modules")
-        return position % len(self)
+    _what = "modules"
+
+    def _names(self) -> list[str]:
+        return list(self._modules)
 
     def _name(self, index: Any) -> str:
-        return list(self._modules)[self._position(index)]
+        position, count = operator.index(index), len(self)
+        if not -count <= position < count:
+            raise IndexError(f"index {position} is out of range: there are {count} {self._what}")
+        return self._names()[position]
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([getattr(self, name) for name in self._names()])
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._part(index) if isinstance(index, slice) else getattr(self, self._name(index))
+
+    def _part(self, places: slice) -> Self:
+        """A new container of some of the values."""
+        return type(self)(list(self)[places])  # type: ignore[call-arg]
+
+    def __iadd__(self, other: Iterable[Any]) -> Self:
+        return self.extend(other)
+
+
+class _Listed(_Numbered):
+    """What Sequential and ModuleList share."""
 
     def _renumber(self, modules: Iterable[Module]) -> None:
         listed = list(modules)
@@ -34,18 +56,11 @@ class _Listed(Module):
         for i, module in enumerate(listed):
             self.add_module(str(i), module)
 
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())  # type: ignore[arg-type]
-
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name(index), module)
 
     def __delitem__(self, index: int | slice) -> None:
-        names = list(self._modules)
-        gone = names[index] if isinstance(index, slice) else [self._name(index)]
+        gone = self._names()[index] if isinstance(index, slice) else [self._name(index)]
         for name in gone:
             delattr(self, name)
         self._renumber(self)
@@ -76,7 +91,7 @@ class _Listed(Module):
 
     def pop(self, index: int) -> Module:
         """Remove a module and return it."""
-        module = list(self)[self._position(index)]
+        module: Module = self[index]
         del self[index]
         return module
 
@@ -98,11 +113,11 @@ class Sequential(_Listed):
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
-            for name, module in args[0].items():
-                self.add_module(name, module)
+            named = args[0]
         else:
-            for i, module in enumerate(args):
-                self.add_module(str(i), module)
+            named = OrderedDict((str(i), module) for i, module in enumerate(args))
+        for name, module in named.items():
+            self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
         """Each module applied to the result of the one before."""
@@ -110,25 +125,20 @@ class Sequential(_Listed):
             input = module(input)  # type: ignore[misc]
         return input
 
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return list(self)[self._position(index)]
+    def _part(self, places: slice) -> Self:
+        return type(self)(OrderedDict(list(self._modules.items())[places]))
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"only a Sequential can be added to one, not {type(other).__name__}")
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Sequential) -> Self:
-        return self.extend(other)
-
     def __mul__(self, times: int) -> Sequential:
         if times <= 0:
             raise ValueError(
                 f"a Sequential can be repeated a positive number of times, not {times}"
             )
-        return Sequential(*chain.from_iterable([list(self)] * times))
+        return Sequential(*list(self) * times)
 
 
 class ModuleList(_Listed):
@@ -145,16 +155,8 @@ class ModuleList(_Listed):
         if modules is not None:
             self.extend(modules)
 
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(list(self)[index])
-        return list(self)[self._position(index)]
-
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
-
-    def __iadd__(self, other: Iterable[Module]) -> Self:
-        return self.extend(other)
 
     def __repr__(self) -> str:
         """Equal neighbours are written once, with their number."""
@@ -245,11 +247,8 @@ class ModuleDict(_Keyed):
 
 
 def _as_parameter(value: Any) -> Any:
-    return (
-        Parameter(value)
-        if isinstance(value, Tensor) and not isinstance(value, Parameter)
-        else value
-    )
+    plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
+    return Parameter(value) if plain else value
 
 
 def _described(value: Any) -> str:
@@ -260,7 +259,7 @@ def _described(value: Any) -> str:
     return f"{kind} containing: [gradwalk.{value.dtype.name} of size {size}]"
 
 
-class ParameterList(Module):
+class ParameterList(_Numbered):
     """Parameters in a list that a Module finds; plain tensors become parameters.
 
     >>> import gradwalk as gw
@@ -269,34 +268,19 @@ class ParameterList(Module):
     ['0', '1']
     """
 
+    _what = "values"
+
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
             self.extend(values)
 
-    def _name(self, index: Any) -> str:
-        position = operator.index(index)
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"index {position} is out of range: there are {len(self)} values")
-        return str(position % len(self))
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(self[i] for i in range(*index.indices(len(self))))
-        return getattr(self, self._name(index))
+    def _names(self) -> list[str]:
+        return [str(i) for i in range(self._size)]
 
     def __setitem__(self, index: int, value: Any) -> None:
         setattr(self, self._name(index), _as_parameter(value))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
-
-    def __iadd__(self, values: Iterable[Any]) -> Self:
-        return self.extend(values)
 
     def append(self, value: Any) -> Self:
         """Add a value at the end."""

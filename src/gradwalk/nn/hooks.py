@@ -102,14 +102,27 @@ class ModuleHooks(Hookable):
 def call(module: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Run a module's forward with its hooks around it."""
     after = module._hooks.get("after", {})
-    due = {number for number, entry in after.items() if entry.always}
-    if not due:
-        return _call(module, args, keywords, due)
+    due = {number: entry for number, entry in after.items() if entry.always}
     try:
-        return _call(module, args, keywords, due)
+        for hook, takes_keywords, _ in module._hooks_of("before"):
+            result = hook(module, args, keywords) if takes_keywords else hook(module, args)
+            if result is not None and takes_keywords:
+                args, keywords = checked_arguments(result, "a forward pre-hook with keywords")
+            elif result is not None:
+                args = _as_tuple(result)
+        watched = module._hooks_of("backward") or module._hooks_of("before_backward")
+        gates = _Gates(module) if watched else None
+        if gates is not None:
+            args = gates.enter(args)
+        out = module.forward(*args, **keywords)
+        for number, (hook, takes_keywords, _) in list(module._hooks.get("after", {}).items()):
+            due.pop(number, None)
+            given = (args, keywords) if takes_keywords else (args,)
+            result = hook(module, *given, out)
+            out = out if result is None else result
+        return out if gates is None else gates.leave(out)
     except Exception:
-        for number in sorted(due):
-            hook, takes_keywords, _ = after[number]
+        for hook, takes_keywords, _ in due.values():
             try:
                 hook(module, args, *([keywords] if takes_keywords else []), None)
             except Exception as error:
@@ -119,27 +132,6 @@ def call(module: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
                     stacklevel=2,
                 )
         raise
-
-
-def _call(module: Any, args: tuple[Any, ...], keywords: dict[str, Any], due: set[int]) -> Any:
-    """The same; takes the hooks that it has called out of `due`."""
-    for hook, takes_keywords, _ in module._hooks_of("before"):
-        result = hook(module, args, keywords) if takes_keywords else hook(module, args)
-        if result is not None and takes_keywords:
-            args, keywords = checked_arguments(result, "a forward pre-hook with keywords")
-        elif result is not None:
-            args = _as_tuple(result)
-    watched = module._hooks_of("backward") or module._hooks_of("before_backward")
-    gates = _Gates(module) if watched else None
-    if gates is not None:
-        args = gates.enter(args)
-    out = module.forward(*args, **keywords)
-    for number, (hook, takes_keywords, _) in list(module._hooks.get("after", {}).items()):
-        due.discard(number)
-        result = hook(module, args, keywords, out) if takes_keywords else hook(module, args, out)
-        if result is not None:
-            out = result
-    return out if gates is None else gates.leave(out)
 
 
 def _as_tuple(result: Any) -> tuple[Any, ...]:

@@ -21,11 +21,12 @@ __all__ = [
     "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
-_LINEAR = (
-    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "sigmoid",
-)  # fmt: skip
 _ROOT_2 = math.sqrt(2.0)
+_GAINS = {
+    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
+    "conv_transpose2d": 1.0, "conv_transpose3d": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3,
+    "relu": _ROOT_2, "selu": 3.0 / 4,
+}  # fmt: skip
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -35,20 +36,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     >>> init.calculate_gain("tanh")
     1.6666666666666667
     """
-    if nonlinearity in _LINEAR:
-        return 1.0
-    if nonlinearity == "tanh":
-        return 5.0 / 3
-    if nonlinearity == "relu":
-        return math.sqrt(2.0)
     if nonlinearity == "leaky_relu":
         if isinstance(param, bool) or not isinstance(param, (int, float, type(None))):
             raise ValueError(f"the negative slope is a number, not {param!r}")
-        slope = 0.01 if param is None else param
-        return math.sqrt(2.0 / (1 + slope**2))
-    if nonlinearity == "selu":
-        return 3.0 / 4
-    known = ", ".join([*_LINEAR, "tanh", "relu", "leaky_relu", "selu"])
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity in _GAINS:
+        return _GAINS[nonlinearity]
+    known = ", ".join([*_GAINS, "leaky_relu"])
     raise ValueError(f"no gain is known for {nonlinearity!r}; there is {known}")
 
 

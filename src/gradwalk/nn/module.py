@@ -149,38 +149,35 @@ class Module(_hooks.ModuleHooks):
             )
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def _check_name(self, name: Any, register: Mapping[str, Any], kind: str) -> None:
+    def _register(
+        self, register: dict[str, Any], kind: str, wanted: type, name: Any, value: Any
+    ) -> None:
+        """Check a name and a value, and set both the register and the attribute."""
+        if value is not None and not isinstance(value, wanted):
+            fix = " Fix: wrap it, nn.Parameter(...)." if wanted is Parameter else ""
+            raise TypeError(
+                f"cannot register {type(value).__name__} as {kind} '{name}': it is not a "
+                f"{wanted.__name__} (or None).{fix}"
+            )
         if not isinstance(name, str):
             raise TypeError(f"the name of a {kind} must be a string, not {type(name).__name__}")
         if "." in name or not name:
             raise KeyError(f"'{name}' cannot be the name of a {kind}: it is empty or has a dot")
         if name not in register and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} already has an attribute '{name}'")
+        changes.now += 1
+        self.__dict__[name] = register[name] = value
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter; None reserves the name of an omitted one, such as a bias."""
-        self._check_name(name, self._parameters, "parameter")
-        if param is not None and not isinstance(param, Parameter):
-            raise TypeError(
-                f"cannot register {type(param).__name__} as parameter '{name}' (Parameter or "
-                "None expected). Fix: wrap it, nn.Parameter(...)."
-            )
-        changes.now += 1
-        self.__dict__[name] = self._parameters[name] = param
+        self._register(self._parameters, "parameter", Parameter, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is part of the state but is not learned (running means, masks).
 
         A buffer that is not `persistent` is omitted from `state_dict`.
         """
-        self._check_name(name, self._buffers, "buffer")
-        if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"cannot register {type(tensor).__name__} as buffer '{name}' (Tensor or None "
-                "expected)"
-            )
-        changes.now += 1
-        self.__dict__[name] = self._buffers[name] = tensor
+        self._register(self._buffers, "buffer", Tensor, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -188,11 +185,7 @@ class Module(_hooks.ModuleHooks):
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a module under a name."""
-        if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module")
-        self._check_name(name, self._modules, "module")
-        changes.now += 1
-        self.__dict__[name] = self._modules[name] = module
+        self._register(self._modules, "module", Module, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """The same as `add_module`."""
@@ -228,19 +221,18 @@ class Module(_hooks.ModuleHooks):
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with a dotted name."""
-        path, _, name = target.rpartition(".")
-        parameter = self.get_submodule(path)._parameters.get(name)
-        if parameter is None:
-            raise AttributeError(f"there is no parameter '{target}' in {type(self).__name__}")
-        return parameter
+        return self._entry(target, "_parameters", "parameter")
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer with a dotted name."""
+        return self._entry(target, "_buffers", "buffer")
+
+    def _entry(self, target: str, register: str, kind: str) -> Any:
         path, _, name = target.rpartition(".")
-        buffer = self.get_submodule(path)._buffers.get(name)
-        if buffer is None:
-            raise AttributeError(f"there is no buffer '{target}' in {type(self).__name__}")
-        return buffer
+        value = getattr(self.get_submodule(path), register).get(name)
+        if value is None:
+            raise AttributeError(f"there is no {kind} '{target}' in {type(self).__name__}")
+        return value
 
     # -- contents ----------------------------------------------------------------------------------
 
@@ -282,12 +274,8 @@ class Module(_hooks.ModuleHooks):
         self, register: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        modules = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-            if recurse
-            else [(prefix, self)]
-        )
-        for path, module in modules:
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in modules if recurse else [(prefix, self)]:
             start = f"{path}." if path else ""
             for name, value in getattr(module, register).items():
                 if value is None or (remove_duplicate and id(value) in seen):

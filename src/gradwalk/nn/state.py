@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,8 +74,7 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
     if not isinstance(given, Mapping):
         raise TypeError(f"a state dict is a mapping of names to tensors, not {type(given)}")
     problems: list[str] = []
-    missing: list[str] = []
-    unexpected: list[str] = []
+    keys = IncompatibleKeys([], [])
     modules = [
         (f"{path}." if path else "", owner)
         for path, owner in module.named_modules(remove_duplicate=False)
@@ -83,17 +83,28 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
     if hooked:
         given = OrderedDict(given)  # hooks may change it
         for prefix, owner in hooked:
-            owner._run_hooks(
-                "before_load", owner, given, prefix, {}, strict, missing, unexpected, problems
-            )
-    plan = _Plan(given, missing, problems)
+            owner._run_hooks("before_load", owner, given, prefix, {}, strict, *keys, problems)
+    known: set[str] = set()
+    writes: list[Callable[[], None]] = []
     for prefix, owner in modules:
-        plan.add(owner, prefix)
-    unexpected += [name for name in given if name not in plan.known]
-    keys = IncompatibleKeys(missing, unexpected)
+        for name, tensor in _own(owner):
+            known.add(prefix + name)
+            array = _array(prefix + name, tensor, given, keys.missing_keys, problems)
+            if array is not None:
+                value = given[prefix + name] if assign else None
+                writes.append(partial(_write, owner, name, tensor, array, value))
+    for prefix, owner in modules:
+        if _has(owner, "get_extra_state") or _has(owner, "set_extra_state"):
+            known.add(prefix + EXTRA)
+            if prefix + EXTRA in given:
+                writes.append(partial(owner.set_extra_state, given[prefix + EXTRA]))
+            else:
+                keys.missing_keys.append(prefix + EXTRA)
+    keys.unexpected_keys.extend(name for name in given if name not in known)
     excusable = any(owner._hooks_of("after_load") for _, owner in hooked)
     _judge(module, problems, keys, strict and not excusable, "nothing was changed")
-    plan.write(assign)
+    for write in writes:
+        write()
     if excusable:
         for _, owner in reversed(hooked):  # from the inside out
             owner._run_hooks("after_load", owner, keys)
@@ -120,68 +131,39 @@ def _judge(
         )
 
 
-class _Plan:
-    """The checked writes of a load."""
-
-    def __init__(self, given: Mapping[str, Any], missing: list[str], problems: list[str]) -> None:
-        self.given, self.missing, self.problems = given, missing, problems
-        self.known: set[str] = set()
-        self.tensors: list[tuple[Any, str, Tensor, np.ndarray[Any, Any], Any]] = []
-        self.extra: list[tuple[Any, Any]] = []
-
-    def add(self, owner: Any, prefix: str) -> None:
-        """Check the entries of one module's own state."""
-        for name, tensor in _own(owner):
-            array = self._array(prefix + name, tensor)
-            if array is not None:
-                self.tensors.append((owner, name, tensor, array, self.given[prefix + name]))
-        if _has(owner, "get_extra_state") or _has(owner, "set_extra_state"):
-            self.known.add(prefix + EXTRA)
-            if prefix + EXTRA in self.given:
-                self.extra.append((owner, self.given[prefix + EXTRA]))
-            else:
-                self.missing.append(prefix + EXTRA)
-
-    def _array(self, name: str, tensor: Tensor) -> np.ndarray[Any, Any] | None:
-        """The given elements, if they fit."""
-        self.known.add(name)
-        if name not in self.given:
-            self.missing.append(name)
-            return None
-        value = self.given[name]
-        try:
-            array = value._array if isinstance(value, Tensor) else np.asarray(value)
-        except Exception as error:  # an object of another library may raise anything
-            self.problems.append(f"{name}: cannot be read as an array ({error})")
-            return None
-        if array.dtype.kind not in "fiub":
-            self.problems.append(f"{name}: holds {array.dtype}, not numbers")
-        elif array.shape != tensor.shape:
-            self.problems.append(
-                f"size mismatch for {name}: copying a param with shape {tuple(array.shape)} from "
-                f"checkpoint, the shape in current model is {tuple(tensor.shape)}."
-            )
-        else:
-            return array
+def _array(
+    name: str, tensor: Tensor, given: Mapping[str, Any], missing: list[str], problems: list[str]
+) -> np.ndarray[Any, Any] | None:
+    """The given elements of a tensor, if they fit; else note why not."""
+    if name not in given:
+        missing.append(name)
         return None
+    value = given[name]
+    try:
+        array = value._array if isinstance(value, Tensor) else np.asarray(value)
+    except Exception as error:  # an object of another library may raise anything
+        problems.append(f"{name}: cannot be read as an array ({error})")
+        return None
+    if array.dtype.kind not in "fiub":
+        problems.append(f"{name}: holds {array.dtype}, not numbers")
+    elif array.shape != tensor.shape:
+        problems.append(
+            f"size mismatch for {name}: copying a param with shape {tuple(array.shape)} from "
+            f"checkpoint, the shape in current model is {tuple(tensor.shape)}."
+        )
+    else:
+        return array
+    return None
 
-    def write(self, assign: bool) -> None:
-        """Write everything."""
+
+def _write(owner: Any, name: str, old: Tensor, array: np.ndarray[Any, Any], new: Any) -> None:
+    """Copy the elements into the old tensor, or assign the new one, if there is one, instead."""
+    if new is None:
         with no_grad():
-            for owner, name, tensor, array, value in self.tensors:
-                if assign:
-                    _assign(owner, name, tensor, array, value)
-                else:
-                    tensor.copy_(wrap(array.astype(tensor.dtype)))
-        for owner, state in self.extra:
-            owner.set_extra_state(state)
-
-
-def _assign(owner: Any, name: str, old: Tensor, array: np.ndarray[Any, Any], value: Any) -> None:
-    """Replace the old tensor by the given one."""
-    if not isinstance(old, Parameter):
-        setattr(owner, name, value if isinstance(value, Tensor) else wrap(array))
-    elif isinstance(value, Parameter):
-        setattr(owner, name, value.requires_grad_(old.requires_grad))
+            old.copy_(wrap(array.astype(old.dtype)))
+    elif not isinstance(old, Parameter):
+        setattr(owner, name, new if isinstance(new, Tensor) else wrap(array))
+    elif isinstance(new, Parameter):
+        setattr(owner, name, new.requires_grad_(old.requires_grad))
     else:
         setattr(owner, name, Parameter(array, requires_grad=old.requires_grad))

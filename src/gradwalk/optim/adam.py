@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import KW_ONLY
+from dataclasses import InitVar as Option
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwalk.optim.optimizer import CAPTURABLE, CAPTURABLE_AND_FUSED, Group, PerParameter, descent
+from gradwalk.nn.constructors import declared
+from gradwalk.optim.optimizer import Group, PerParameter, descent, follow
 from gradwalk.tensors.tensor import Tensor
 
 
-class Adam(PerParameter):
+@declared
+class _TwoMoments(PerParameter):
+    _zeros: ClassVar = {"exp_avg": None, "exp_avg_sq": None}
+    lr: Option[float] = 1e-3
+    betas: Option[tuple[float, float]] = (0.9, 0.999)
+    eps: Option[float] = 1e-8
+    weight_decay: Option[float] = 0
+    _: KW_ONLY
+    capturable: Option[bool] = False
+
+
+@declared
+class Adam(_TwoMoments):
     """Adam: steps of about lr in every direction, however large the gradients are.
 
     m and v are running means of the gradient and its square; each is divided by 1 − βᵗ to undo
@@ -25,30 +40,11 @@ class Adam(PerParameter):
     tensor([  0.5000, -99.5000], requires_grad=True)
     """
 
-    _without_meaning = CAPTURABLE_AND_FUSED
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        decoupled_weight_decay: bool = False,
-        **unused: Any,
-    ) -> None:
-        defaults = dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
-            maximize=maximize, decoupled_weight_decay=decoupled_weight_decay,
-        )  # fmt: skip
-        super().__init__(params, defaults, unused)
-
-    def buffers(self, group: Group) -> list[str]:
-        """m, v, and with `amsgrad` the largest v."""
-        return ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if group["amsgrad"] else [])
+    _zeros: ClassVar = {"exp_avg": None, "exp_avg_sq": None, "max_exp_avg_sq": "amsgrad"}
+    amsgrad: Option[bool] = False
+    _: KW_ONLY
+    fused: Option[bool | None] = None
+    decoupled_weight_decay: Option[bool] = False
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step of each parameter, in place."""
@@ -118,7 +114,8 @@ class AdamW(Adam):
         )  # fmt: skip
 
 
-class NAdam(PerParameter):
+@declared
+class NAdam(_TwoMoments):
     """Adam that looks ahead: the step uses the momentum the next step will have.
 
     >>> import gradwalk as gw
@@ -129,30 +126,9 @@ class NAdam(PerParameter):
     True
     """
 
-    _without_meaning = CAPTURABLE
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = False,
-        *,
-        maximize: bool = False,
-        **unused: Any,
-    ) -> None:
-        defaults = dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
-            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize,
-        )  # fmt: skip
-        super().__init__(params, defaults, unused)
-
-    def buffers(self, group: Group) -> list[str]:
-        """m and v."""
-        return ["exp_avg", "exp_avg_sq"]
+    lr: Option[float] = 2e-3
+    momentum_decay: Option[float] = 4e-3
+    decoupled_weight_decay: Option[bool] = False
 
     def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
         """No steps, zeros, and the product of the momenta so far."""
@@ -174,7 +150,8 @@ class NAdam(PerParameter):
         parameter -= move / denominator
 
 
-class RAdam(PerParameter):
+@declared
+class RAdam(_TwoMoments):
     """Adam that starts as plain momentum, until the running mean of squares can be trusted.
 
     >>> import gradwalk as gw
@@ -185,29 +162,7 @@ class RAdam(PerParameter):
     tensor([0.8000], requires_grad=True)
     """
 
-    _without_meaning = CAPTURABLE
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        decoupled_weight_decay: bool = False,
-        *,
-        maximize: bool = False,
-        **unused: Any,
-    ) -> None:
-        defaults = dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
-            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize,
-        )  # fmt: skip
-        super().__init__(params, defaults, unused)
-
-    def buffers(self, group: Group) -> list[str]:
-        """m and v."""
-        return ["exp_avg", "exp_avg_sq"]
+    decoupled_weight_decay: Option[bool] = False
 
     def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
         """One step, in place."""
@@ -237,8 +192,5 @@ def _moments(gradient: Any, state: dict[str, Any], group: Group) -> tuple[Any, A
     scratch = np.empty_like(m)
     m *= beta1
     m += np.multiply(gradient, 1 - beta1, out=scratch)
-    v *= beta2
-    np.multiply(gradient, gradient, out=scratch)
-    scratch *= 1 - beta2
-    v += scratch
+    follow(v, gradient, beta2, scratch)
     return m, v, scratch

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from dataclasses import KW_ONLY
+from dataclasses import InitVar as Option
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwalk.optim.optimizer import CAPTURABLE, FUSED, Group, PerParameter, follow, new_state
+from gradwalk.nn.constructors import declared
+from gradwalk.optim.optimizer import Group, PerParameter, follow, new_state
 from gradwalk.tensors.tensor import Tensor
 
 
+@declared
 class Adagrad(PerParameter):
     """Steps divided by the root of the sum of all squared gradients so far.
 
@@ -22,27 +25,18 @@ class Adagrad(PerParameter):
     tensor([0.9000], requires_grad=True)
     """
 
-    _without_meaning = FUSED
+    lr: Option[float] = 1e-2
+    lr_decay: Option[float] = 0
+    weight_decay: Option[float] = 0
+    initial_accumulator_value: Option[float] = 0
+    eps: Option[float] = 1e-10
+    _: KW_ONLY
+    fused: Option[bool | None] = None
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
-        lr_decay: float = 0,
-        weight_decay: float = 0,
-        initial_accumulator_value: float = 0,
-        eps: float = 1e-10,
-        *,
-        maximize: bool = False,
-        **unused: Any,
-    ) -> None:
-        if not initial_accumulator_value >= 0:
+    def _construct(self, **options: Any) -> None:
+        if not options["initial_accumulator_value"] >= 0:
             raise ValueError("initial_accumulator_value must not be negative")
-        defaults = dict(
-            lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value, maximize=maximize,
-        )  # fmt: skip
-        super().__init__(params, defaults, unused)
+        super()._construct(**options)
         for group in self.param_groups:  # PyTorch makes this state at once, so state_dict has it
             for p in group["params"]:
                 self.state[p] = self.fresh_state(p, group)
@@ -63,6 +57,7 @@ class Adagrad(PerParameter):
         parameter -= scratch
 
 
+@declared
 class Adadelta(PerParameter):
     """Steps scaled by (recent step sizes) / (recent gradient sizes), so that units agree.
 
@@ -74,25 +69,16 @@ class Adadelta(PerParameter):
     True
     """
 
-    _without_meaning = CAPTURABLE
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1.0,
-        rho: float = 0.9,
-        eps: float = 1e-6,
-        weight_decay: float = 0,
-        *,
-        maximize: bool = False,
-        **unused: Any,
-    ) -> None:
-        defaults = dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize)
-        super().__init__(params, defaults, unused)
-
-    def buffers(self, group: Group) -> list[str]:
-        """Running means of squared gradients and of squared steps."""
-        return ["square_avg", "acc_delta"]
+    _zeros: ClassVar = {
+        "square_avg": None,
+        "acc_delta": None,
+    }  # means of squared gradients and steps
+    lr: Option[float] = 1.0
+    rho: Option[float] = 0.9
+    eps: Option[float] = 1e-6
+    weight_decay: Option[float] = 0
+    _: KW_ONLY
+    capturable: Option[bool] = False
 
     def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
         """One step, in place."""
@@ -109,6 +95,7 @@ class Adadelta(PerParameter):
         parameter -= delta
 
 
+@declared
 class RMSprop(PerParameter):
     """Steps divided by the root of a running mean of squared gradients.
 
@@ -120,31 +107,15 @@ class RMSprop(PerParameter):
     tensor([0.9000], requires_grad=True)
     """
 
-    _without_meaning = CAPTURABLE
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
-        alpha: float = 0.99,
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        momentum: float = 0,
-        centered: bool = False,
-        *,
-        maximize: bool = False,
-        **unused: Any,
-    ) -> None:
-        defaults = dict(
-            lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered,
-            weight_decay=weight_decay, maximize=maximize,
-        )  # fmt: skip
-        super().__init__(params, defaults, unused)
-
-    def buffers(self, group: Group) -> list[str]:
-        """Running means, and the momentum."""
-        momentum = ["momentum_buffer"] if group["momentum"] > 0 else []
-        return ["square_avg", *momentum, *(["grad_avg"] if group["centered"] else [])]
+    _zeros: ClassVar = {"square_avg": None, "momentum_buffer": "momentum", "grad_avg": "centered"}
+    lr: Option[float] = 1e-2
+    alpha: Option[float] = 0.99
+    eps: Option[float] = 1e-8
+    weight_decay: Option[float] = 0
+    momentum: Option[float] = 0
+    centered: Option[bool] = False
+    _: KW_ONLY
+    capturable: Option[bool] = False
 
     def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
         """One step, in place."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import InitVar as Option
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from gradwalk.engine.modes import enable_grad, quietly
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
+from gradwalk.nn.constructors import declared
 from gradwalk.optim.line_search import strong_wolfe
 from gradwalk.optim.optimizer import Array, Optimizer
 from gradwalk.tensors.apply import wrap
 
 
+@declared
 class LBFGS(Optimizer):
     """L-BFGS, for small smooth problems; `step` needs a closure, which it calls many times.
 
@@ -33,25 +36,23 @@ class LBFGS(Optimizer):
 
     _flat_state = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1,
-        max_iter: int = 20,
-        max_eval: int | None = None,
-        tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9,
-        history_size: int = 100,
-        line_search_fn: str | None = None,
-    ) -> None:
-        if line_search_fn not in (None, "strong_wolfe"):
-            raise ValueError(f"line_search_fn is None or 'strong_wolfe', not {line_search_fn!r}")
-        defaults = dict(
-            lr=lr, max_iter=max_iter, max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
-            tolerance_grad=tolerance_grad, tolerance_change=tolerance_change,
-            history_size=history_size, line_search_fn=line_search_fn,
-        )  # fmt: skip
-        super().__init__(params, defaults)
+    params: Option[Iterable[Any]]
+    lr: Option[float] = 1
+    max_iter: Option[int] = 20
+    max_eval: Option[int | None] = None
+    tolerance_grad: Option[float] = 1e-7
+    tolerance_change: Option[float] = 1e-9
+    history_size: Option[int] = 100
+    line_search_fn: Option[str | None] = None
+
+    def _construct(self, **options: Any) -> None:
+        if options["line_search_fn"] not in (None, "strong_wolfe"):
+            raise ValueError(
+                f"line_search_fn is None or 'strong_wolfe', not {options['line_search_fn']!r}"
+            )
+        if options["max_eval"] is None:
+            options["max_eval"] = options["max_iter"] * 5 // 4
+        super()._construct(**options)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS takes one group of parameters")
 
@@ -89,16 +90,15 @@ class LBFGS(Optimizer):
         loss, gradient = evaluate()
         if np.abs(gradient).max() <= group["tolerance_grad"]:
             return first
-        memory = _Memory(state, group["history_size"])
         lowest_change = group["tolerance_change"]
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
-            d = memory.direction(gradient)
-            memory.gradient, previous_loss = gradient.copy(), loss
+            d = _direction(state, gradient, group["history_size"])
+            state["prev_flat_grad"], state["prev_loss"] = wrap(gradient.copy()), loss
             t = group["lr"]
             if state["n_iter"] == 1:
                 t *= min(1.0, float(1.0 / np.abs(gradient).sum()))
-            memory.d, memory.t = d, t
+            state["d"], state["t"] = wrap(d), t
             slope = float(gradient @ d)
             if slope > -lowest_change:
                 break
@@ -113,7 +113,7 @@ class LBFGS(Optimizer):
                 loss, gradient, t = strong_wolfe(
                     along, t, d, loss, gradient, slope, longest=group["max_eval"] - evaluated
                 )
-                memory.t = t
+                state["t"] = t
                 place(start, t, d)
             else:
                 place(start, t, d)
@@ -123,54 +123,33 @@ class LBFGS(Optimizer):
                 state["func_evals"] - before >= group["max_eval"]
                 or np.abs(gradient).max() <= group["tolerance_grad"]
                 or np.abs(d * t).max() <= lowest_change
-                or abs(loss - previous_loss) < lowest_change
+                or abs(loss - state["prev_loss"]) < lowest_change
             ):
                 break
-        memory.keep(state, loss=previous_loss)
         return first
 
 
-class _Memory:
-    """The last moves and gradient changes, from which the curvature is estimated."""
-
-    def __init__(self, state: dict[str, Any], size: int) -> None:
-        self.size = size
-        self.changes = [x._array for x in state.get("old_dirs", ())]
-        self.moves = [x._array for x in state.get("old_stps", ())]
-        self.weights = [float(x) for x in state.get("ro", ())]
-        self.scale = float(state.get("H_diag", 1.0))
-        self.d: Any = state["d"]._array if "d" in state else None
-        self.t: Any = state.get("t")
-        self.gradient: Any = state["prev_flat_grad"]._array if self.d is not None else None
-
-    def direction(self, gradient: Array) -> Array:
-        """The descent direction, corrected by the estimated curvature."""
-        if self.gradient is None:
-            return -gradient
-        change, move = gradient - self.gradient, self.d * self.t
-        bend = float(change @ move)
-        if bend > 1e-10:
-            if len(self.changes) == self.size:
-                del self.changes[0], self.moves[0], self.weights[0]
-            self.changes.append(change)
-            self.moves.append(move)
-            self.weights.append(1.0 / bend)
-            self.scale = bend / float(change @ change)
-        d = -gradient
-        known = range(len(self.changes))
-        shares = [0.0] * len(self.changes)
-        for i in reversed(known):
-            shares[i] = float(self.moves[i] @ d) * self.weights[i]
-            d -= shares[i] * self.changes[i]
-        d *= self.scale
-        for i in known:
-            d += (shares[i] - float(self.changes[i] @ d) * self.weights[i]) * self.moves[i]
-        return d
-
-    def keep(self, state: dict[str, Any], loss: float) -> None:
-        """Write the memory into the optimizer's state under PyTorch's names."""
-        state |= {
-            "d": wrap(self.d), "t": self.t, "old_dirs": [wrap(x) for x in self.changes],
-            "old_stps": [wrap(x) for x in self.moves], "ro": list(self.weights),
-            "H_diag": self.scale, "prev_flat_grad": wrap(self.gradient), "prev_loss": loss,
-        }  # fmt: skip
+def _direction(state: dict[str, Any], gradient: Array, size: int) -> Array:
+    """The descent direction, corrected by the curvature that the last `size` moves show."""
+    if "d" not in state:
+        state |= {"old_dirs": [], "old_stps": [], "ro": [], "H_diag": 1.0}
+        return -gradient
+    change, move = gradient - state["prev_flat_grad"]._array, state["d"]._array * state["t"]
+    bend = float(change @ move)
+    if bend > 1e-10:
+        new = {"old_dirs": wrap(change), "old_stps": wrap(move), "ro": 1.0 / bend}
+        state |= {name: [*state[name], value][-size:] for name, value in new.items()}
+        state["H_diag"] = bend / float(change @ change)
+    known = [
+        (change._array, move._array, float(weight))
+        for change, move, weight in zip(state["old_dirs"], state["old_stps"], state["ro"])
+    ]
+    d = -gradient
+    shares = []
+    for change, move, weight in reversed(known):
+        shares.append(float(move @ d) * weight)
+        d -= shares[-1] * change
+    d *= float(state["H_diag"])
+    for (change, move, weight), share in zip(known, reversed(shares)):
+        d += (share - float(change @ d) * weight) * move
+    return d

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+_NARROWEST = 1e-9  # of a bracket, as a change of a parameter
 
 
 @dataclass
@@ -31,9 +32,6 @@ def strong_wolfe(
     slope: float,
     *,
     longest: int,
-    armijo: float = 1e-4,
-    curvature: float = 0.9,
-    tolerance: float = 1e-9,
 ) -> tuple[float, Array, float]:
     """The loss and gradient at a good step length, and that length.
 
@@ -46,34 +44,31 @@ def strong_wolfe(
         return LinePoint(t, value, g, float(g @ direction))
 
     def too_high(point: LinePoint) -> bool:
-        return point.loss > loss + armijo * point.t * slope
+        return point.loss > loss + 1e-4 * point.t * slope  # Armijo's condition
 
     def flat_enough(point: LinePoint) -> bool:
-        return abs(point.slope) <= -curvature * slope
+        return abs(point.slope) <= -0.9 * slope  # the curvature condition
 
     start = LinePoint(0.0, loss, gradient, slope)
     before, new = start, at(t)
-    bracket: list[LinePoint] | None = None
     tries = 0
     while tries < longest:
-        if too_high(new) or (tries > 1 and new.loss >= before.loss):
-            bracket = [before, new]
-            break
-        if flat_enough(new):
+        higher = too_high(new) or (tries > 1 and new.loss >= before.loss)
+        if not higher and flat_enough(new):
             return new.loss, new.gradient, new.t
-        if new.slope >= 0:
+        if higher or new.slope >= 0:
             bracket = [before, new]
             break
         t = _cubic(before, new, (new.t + 0.01 * (new.t - before.t), new.t * 10))
         before, new = new, at(t)
         tries += 1
-    if bracket is None:
+    else:
         bracket = [start, new]
 
     stuck = False
     low, high = _order(bracket)
     size = float(np.abs(direction).max())
-    while tries < longest and abs(bracket[1].t - bracket[0].t) * size >= tolerance:
+    while tries < longest and abs(bracket[1].t - bracket[0].t) * size >= _NARROWEST:
         ends = sorted((bracket[0].t, bracket[1].t))
         t = _cubic(bracket[0], bracket[1], (ends[0], ends[1]))
         margin = 0.1 * (ends[1] - ends[0])

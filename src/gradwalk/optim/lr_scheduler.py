@@ -24,10 +24,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+from gradwalk.nn.constructors import declared
 from gradwalk.optim.one_cycle import OneCycleLR
 from gradwalk.optim.optimizer import Optimizer
 from gradwalk.optim.plateau import ReduceLROnPlateau
-from gradwalk.optim.schedule import LRScheduler
+from gradwalk.optim.schedule import LRScheduler, per_group
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
@@ -58,10 +59,7 @@ class LambdaLR(LRScheduler):
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
-        groups = len(optimizer.param_groups)
-        self.lr_lambdas = [lr_lambda] * groups if callable(lr_lambda) else list(lr_lambda)
-        if len(self.lr_lambdas) != groups:
-            raise ValueError(f"{len(self.lr_lambdas)} functions for {groups} parameter groups")
+        self.lr_lambdas = per_group(lr_lambda, optimizer, "functions")
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -93,15 +91,14 @@ class MultiplicativeLR(LambdaLR):
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates())]
 
 
+@declared
 class StepLR(LRScheduler):
     """lr × gamma every `step_size` epochs."""
 
-    def __init__(
-        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
-    ) -> None:
-        self.step_size = step_size
-        self.gamma = gamma
-        super().__init__(optimizer, last_epoch)
+    optimizer: Optimizer
+    step_size: int
+    gamma: float = 0.1
+    last_epoch: int = -1
 
     def get_lr(self) -> list[float]:
         """× gamma at every multiple of step_size."""
@@ -136,21 +133,18 @@ class MultiStepLR(LRScheduler):
         return self._from_base(self.gamma**passed)
 
 
+@declared
 class ConstantLR(LRScheduler):
     """lr × factor for the first `total_iters` epochs, then lr."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        factor: float = 1 / 3,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
-        if not 0 <= factor <= 1:
-            raise ValueError(f"factor must be from 0 to 1, and is {factor}")
-        self.factor = factor
-        self.total_iters = total_iters
-        super().__init__(optimizer, last_epoch)
+    optimizer: Optimizer
+    factor: float = 1 / 3
+    total_iters: int = 5
+    last_epoch: int = -1
+
+    def _check(self) -> None:
+        if not 0 <= self.factor <= 1:
+            raise ValueError(f"factor must be from 0 to 1, and is {self.factor}")
 
     def get_lr(self) -> list[float]:
         """× factor at the start, and back at the end."""
@@ -164,23 +158,19 @@ class ConstantLR(LRScheduler):
         return self._from_base(1 if self.last_epoch >= self.total_iters else self.factor)
 
 
+@declared
 class LinearLR(LRScheduler):
     """From lr × start_factor to lr × end_factor in a straight line: a warm-up."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        start_factor: float = 1 / 3,
-        end_factor: float = 1.0,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
-        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+    optimizer: Optimizer
+    start_factor: float = 1 / 3
+    end_factor: float = 1.0
+    total_iters: int = 5
+    last_epoch: int = -1
+
+    def _check(self) -> None:
+        if not 0 < self.start_factor <= 1 or not 0 <= self.end_factor <= 1:
             raise ValueError("start_factor must be above 0 and at most 1, end_factor from 0 to 1")
-        self.start_factor = start_factor
-        self.end_factor = end_factor
-        self.total_iters = total_iters
-        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         """The next rate from the previous one."""
@@ -197,12 +187,13 @@ class LinearLR(LRScheduler):
         return self._from_base(self.start_factor + (self.end_factor - self.start_factor) * done)
 
 
+@declared
 class ExponentialLR(LRScheduler):
     """lr × gamma every epoch."""
 
-    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
-        self.gamma = gamma
-        super().__init__(optimizer, last_epoch)
+    optimizer: Optimizer
+    gamma: float
+    last_epoch: int = -1
 
     def get_lr(self) -> list[float]:
         """× gamma."""
@@ -212,19 +203,14 @@ class ExponentialLR(LRScheduler):
         return self._from_base(self.gamma**self.last_epoch)
 
 
+@declared
 class PolynomialLR(LRScheduler):
     """lr × (1 − epoch / total_iters) ** power: down to 0."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        total_iters: int = 5,
-        power: float = 1.0,
-        last_epoch: int = -1,
-    ) -> None:
-        self.total_iters = total_iters
-        self.power = power
-        super().__init__(optimizer, last_epoch)
+    optimizer: Optimizer
+    total_iters: int = 5
+    power: float = 1.0
+    last_epoch: int = -1
 
     def get_lr(self) -> list[float]:
         """The next rate from the previous one."""
@@ -239,15 +225,14 @@ class PolynomialLR(LRScheduler):
         return self._from_base((1.0 - done) ** self.power)
 
 
+@declared
 class CosineAnnealingLR(LRScheduler):
     """From lr down to eta_min along half a cosine of `T_max` epochs, and up again after it."""
 
-    def __init__(
-        self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
-    ) -> None:
-        self.T_max = T_max
-        self.eta_min = eta_min
-        super().__init__(optimizer, last_epoch)
+    optimizer: Optimizer
+    T_max: int
+    eta_min: float = 0.0
+    last_epoch: int = -1
 
     def get_lr(self) -> list[float]:
         """The next point of the cosine from the one before."""

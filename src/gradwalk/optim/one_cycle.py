@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.schedule import LRScheduler
+from gradwalk.optim.schedule import LRScheduler, per_group
 
 
 class OneCycleLR(LRScheduler):
@@ -67,13 +67,16 @@ class OneCycleLR(LRScheduler):
         keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
         self._schedule_phases: list[dict[str, Any]] = [dict(zip(keys, p)) for p in phases]
         if last_epoch == -1:
-            for i, group in enumerate(optimizer.param_groups):
-                group["max_lr"] = _of_group(max_lr, i)
+            ends = {"max_lr": max_lr}
+            if cycle_momentum:
+                ends |= {"max_momentum": max_momentum, "base_momentum": base_momentum}
+            for name, value in ends.items():
+                listed = per_group(value, optimizer, f"values of {name}")
+                for group, own in zip(optimizer.param_groups, listed):
+                    group[name] = own
+            for group in optimizer.param_groups:
                 group["initial_lr"] = group["max_lr"] / div_factor
                 group["min_lr"] = group["initial_lr"] / final_div_factor
-                if cycle_momentum:
-                    group["max_momentum"] = _of_group(max_momentum, i)
-                    group["base_momentum"] = _of_group(base_momentum, i)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -104,7 +107,3 @@ class OneCycleLR(LRScheduler):
         if self._anneal_func_type == "linear":
             return (end - start) * done + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
-
-
-def _of_group(value: float | list[float], index: int) -> float:
-    return value[index] if isinstance(value, (list, tuple)) else value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY
+from dataclasses import InitVar as Option
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +14,7 @@ from gradwalk.engine.modes import enable_grad, quietly
 from gradwalk.engine.modes import state as modes
 from gradwalk.graph.source import caller, source_line
 from gradwalk.graph.versions import touch
+from gradwalk.nn.constructors import declared
 from gradwalk.optim.hooks import OptimizerHooks, watched
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
@@ -21,10 +24,7 @@ Group = dict[str, Any]
 
 # PyTorch's choices of how a step runs on a device. They change no result and are ignored here;
 # state dicts contain them, as PyTorch's do.
-FOREACH = {"foreach": None, "differentiable": False}
-CAPTURABLE = {**FOREACH, "capturable": False}
-FUSED = {**FOREACH, "fused": None}
-CAPTURABLE_AND_FUSED = {**CAPTURABLE, **FUSED}
+IGNORED = frozenset({"foreach", "differentiable", "capturable", "fused"})
 
 
 class Optimizer(OptimizerHooks):
@@ -45,21 +45,14 @@ class Optimizer(OptimizerHooks):
     """
 
     _flat_state = False  # whether state is kept for all parameters together, as one vector
-    _without_meaning: ClassVar[Group] = {}  # options that are accepted and change nothing
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "step" in vars(cls):
             cls.step = watched(cls.step)  # type: ignore[method-assign]
 
-    def __init__(
-        self, params: Iterable[Any], defaults: Group, unused: dict[str, Any] | None = None
-    ) -> None:
-        unused = unused or {}
-        unknown = unused.keys() - self._without_meaning.keys()
-        if unknown:
-            raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
-        if unused.get("differentiable"):
+    def __init__(self, params: Iterable[Any], defaults: Group) -> None:
+        if defaults.get("differentiable"):
             raise NotImplementedError(
                 "differentiable=True is not supported. Write the update with tensor operations."
             )
@@ -68,9 +61,8 @@ class Optimizer(OptimizerHooks):
                 f"an optimizer takes a list of parameters or of groups, not one "
                 f"{type(params).__name__}. Fix: put it in a list."
             )
-        options = {**defaults, **self._without_meaning, **unused}
         self.made_at = source_line(*caller())  # for tools that report where a rate was set
-        self.defaults = {name: _number(value) for name, value in options.items()}
+        self.defaults = {name: _number(value) for name, value in defaults.items()}
         _check(self.defaults)
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -79,6 +71,9 @@ class Optimizer(OptimizerHooks):
             raise ValueError("the optimizer got no parameters")
         for group in listed if isinstance(listed[0], dict) else [{"params": listed}]:
             self.add_param_group(group)
+
+    def _construct(self, *, params: Iterable[Any], **options: Any) -> None:
+        Optimizer.__init__(self, params, options)
 
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters with their own options.
@@ -236,16 +231,22 @@ class Optimizer(OptimizerHooks):
         return wrap(np.array(array, parameter.dtype))
 
 
+@declared
 class PerParameter(Optimizer):
     """An optimizer that moves one parameter at a time; subclasses write `move`."""
 
-    def buffers(self, group: Group) -> list[str]:
-        """The names of the zeros like a parameter that `state` begins with."""
-        return []
+    # Zeros like a parameter that `state` begins with, each with the option that it is for.
+    _zeros: ClassVar[dict[str, str | None]] = {}
+    params: Option[Iterable[Any]]
+    _: KW_ONLY
+    maximize: Option[bool] = False
+    foreach: Option[bool | None] = None
+    differentiable: Option[bool] = False
 
     def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
         """No steps, and zeros."""
-        return {"step": 0} | {name: new_state(parameter) for name in self.buffers(group)}
+        names = [name for name, option in self._zeros.items() if option is None or group[option]]
+        return {"step": 0} | {name: new_state(parameter) for name in names}
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step of each parameter, in place."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import SupportsFloat
+from dataclasses import InitVar as Option
+from typing import Any, SupportsFloat
 
+from gradwalk.nn.constructors import declared
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.schedule import LRScheduler
+from gradwalk.optim.schedule import LRScheduler, per_group
 
 
+@declared
 class ReduceLROnPlateau(LRScheduler):
     """lr × factor when a quantity has not improved for `patience` epochs.
 
@@ -23,38 +26,29 @@ class ReduceLROnPlateau(LRScheduler):
 
     _by_epoch = False  # it cannot be part of other schedules
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        mode: str = "min",
-        factor: float = 0.1,
-        patience: int = 10,
-        threshold: float = 1e-4,
-        threshold_mode: str = "rel",
-        cooldown: int = 0,
-        min_lr: float | list[float] = 0,
-        eps: float = 1e-8,
+    optimizer: Optimizer
+    mode: str = "min"
+    factor: float = 0.1
+    patience: int = 10
+    threshold: float = 1e-4
+    threshold_mode: str = "rel"
+    cooldown: int = 0
+    min_lr: Option[float | list[float]] = 0
+    eps: float = 1e-8
+
+    def _construct(  # type: ignore[override]
+        self, *, optimizer: Optimizer, min_lr: float | list[float], **options: Any
     ) -> None:
         self._check_optimizer(optimizer)
-        if factor >= 1:
-            raise ValueError(f"factor must be below 1, and is {factor}")
-        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+        vars(self).update(options, optimizer=optimizer)
+        if self.factor >= 1:
+            raise ValueError(f"factor must be below 1, and is {self.factor}")
+        if self.mode not in ("min", "max") or self.threshold_mode not in ("rel", "abs"):
             raise ValueError("mode is 'min' or 'max', threshold_mode is 'rel' or 'abs'")
-        groups = len(optimizer.param_groups)
-        self.optimizer = optimizer
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
-        if len(self.min_lrs) != groups:
-            raise ValueError(f"{len(self.min_lrs)} values of min_lr for {groups} parameter groups")
-        self.mode = mode
-        self.factor = factor
-        self.patience = patience
-        self.threshold = threshold
-        self.threshold_mode = threshold_mode
-        self.cooldown = cooldown
-        self.eps = eps
+        self.min_lrs = per_group(min_lr, optimizer, "values of min_lr")
         self.last_epoch = 0
-        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode_worse = math.inf if self.mode == "min" else -math.inf
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0

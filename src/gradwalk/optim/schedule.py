@@ -70,6 +70,14 @@ class LRScheduler:
         self._last_lr: list[float] = []
         self._initial_step()
 
+    def _construct(self, *, optimizer: Optimizer, last_epoch: int, **options: Any) -> None:
+        vars(self).update(options)
+        self._check()
+        LRScheduler.__init__(self, optimizer, last_epoch)
+
+    def _check(self) -> None:
+        """Reject options that make no sense; called by the constructor."""
+
     @staticmethod
     def _check_optimizer(optimizer: Any) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -94,18 +102,15 @@ class LRScheduler:
     @untraced
     def step(self, epoch: int | None = None) -> None:
         """Set the next rate, or that of a given epoch. Step the optimizer first."""
-        self._warn_if_first()
-        self._step_count += 1
-        self._advance(epoch)
-
-    def _warn_if_first(self) -> None:
         if self._step_count == 1 and not self.optimizer._opt_called:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value "
                 "of the schedule is never used. Fix: call `optimizer.step()` first.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
+        self._step_count += 1
+        self._advance(epoch)
 
     def _advance(self, epoch: int | None = None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -145,6 +150,15 @@ class LRScheduler:
         if "last_epoch" not in state_dict:
             raise ValueError("this is not the state of a schedule: it has no last_epoch")
         vars(self).update({k: _as_before(own[k], v) for k, v in state_dict.items() if k in own})
+
+
+def per_group(value: Any, optimizer: Optimizer, what: str) -> list[Any]:
+    """One value for every parameter group, from one for all of them or a list."""
+    groups = len(optimizer.param_groups)
+    listed = list(value) if isinstance(value, (list, tuple)) else [value] * groups
+    if len(listed) != groups:
+        raise ValueError(f"{len(listed)} {what} for {groups} parameter groups")
+    return listed
 
 
 def _as_before(own: Any, saved: Any) -> Any:

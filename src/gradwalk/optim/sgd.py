@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import KW_ONLY
+from dataclasses import InitVar as Option
 from typing import Any
 
 from gradwalk.graph.abstract import own_copy
-from gradwalk.optim.optimizer import FUSED, Group, Optimizer, descent
+from gradwalk.nn.constructors import declared
+from gradwalk.optim.optimizer import Group, PerParameter, descent
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
 
-class SGD(Optimizer):
+@declared
+class SGD(PerParameter):
     """Gradient descent: p −= lr × gradient, or with momentum p −= lr × (running sum of gradients).
 
     >>> import gradwalk as gw
@@ -22,27 +25,22 @@ class SGD(Optimizer):
     tensor([0.5000], requires_grad=True)
     """
 
-    _without_meaning = FUSED
+    lr: Option[float] = 1e-3
+    momentum: Option[float] = 0
+    dampening: Option[float] = 0
+    weight_decay: Option[float] = 0
+    nesterov: Option[bool] = False
+    _: KW_ONLY
+    fused: Option[bool | None] = None
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        momentum: float = 0,
-        dampening: float = 0,
-        weight_decay: float = 0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        **unused: Any,
-    ) -> None:
-        if nesterov and (momentum <= 0 or dampening != 0):
+    def _construct(self, **options: Any) -> None:
+        if options["nesterov"] and (options["momentum"] <= 0 or options["dampening"] != 0):
             raise ValueError("nesterov needs momentum, and no dampening")
-        defaults = dict(
-            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-            nesterov=nesterov, maximize=maximize,
-        )  # fmt: skip
-        super().__init__(params, defaults, unused)
+        super()._construct(**options)
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """Nothing: the momentum begins with the first gradient."""
+        return {}
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """p −= lr × direction."""

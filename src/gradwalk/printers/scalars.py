@@ -1,4 +1,4 @@
-"""Names, numbers and local derivatives of scalar graphs."""
+"""Numbers and local derivatives of scalar graphs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,6 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.op import Op
-
-
-def names_of(order: list[Any]) -> dict[Any, str]:
-    """Labels where they exist, else v1, v2, ... in order."""
-    unnamed = (f"v{i}" for i in range(1, len(order) + 1))
-    return {v: v.label or next(unnamed) for v in order}
 
 
 def number(value: float) -> str:
@@ -30,11 +24,6 @@ def number(value: float) -> str:
     else:
         text = f"{value:.4f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text.replace("-", "−")
-
-
-def local_derivative(v: Any, position: int) -> float:
-    """d v / d (its input at `position`), everything else held fixed."""
-    return slope(v.op, position, [i.data for i in v.inputs], v.data, v.attrs)
 
 
 def slope(

@@ -20,6 +20,7 @@ from gradwalk.inspect.order.lab import run_order
 from gradwalk.inspect.trace.file import describe
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.inspect.why.why import why as why_of
+from gradwalk.io.tree import converted
 from gradwalk.printers.graphs.data import jsonable
 from gradwalk.studio.findings import no_gradient
 
@@ -239,14 +240,10 @@ def without_arrays(described: Any, names: set[str]) -> Any:
 
 def _plain(report: Any) -> Any:
     """A report as JSON; counts beyond JavaScript's integers are text."""
-    return _countable(jsonable(report))
+    return converted(jsonable(report), _countable)
 
 
 def _countable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _countable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_countable(item) for item in value]
     if isinstance(value, int) and abs(value) >= _EXACT:
         digits = int(value.bit_length() * math.log10(2))
         return str(value) if digits <= 40 else f"≈ 10^{digits}"

@@ -50,27 +50,36 @@ class Exported(Report):
 
 
 def export(
-    thing: Any,
+    loss: Any,
     path: str | os.PathLike[str],
     title: str | None = None,
     *,
-    budget: int = BUDGET,
-    static: Path = STATIC,
+    budget: int | None = None,
 ) -> Exported:
-    """See `gradwalk.studio.export`."""
-    trace = trace_of(thing)
-    document, left_out = document_of(trace, title or title_of(trace), budget)
-    return write_page(document, path, left_out, static)
+    """Write one HTML file that holds the studio and a graph, and needs no network and no Python.
+
+    Graphs of numbers stay live; graphs of tensors replay the recording. `budget` limits the bytes
+    of arrays (8 MiB); arrays beyond it are reduced to statistics.
+
+    >>> import gradwalk as gw, pathlib, tempfile
+    >>> a = gw.Value(3.0, label="a")
+    >>> page = pathlib.Path(tempfile.mkdtemp()) / "square.html"
+    >>> gw.studio.export(a * a, page).left_out
+    0
+    """
+    trace = trace_of(loss)
+    kept = BUDGET if budget is None else budget
+    return write_page(*document_of(trace, title or title_of(trace), kept), path)
 
 
 def write_page(
     document: dict[str, Any],
+    left_out: dict[str, int],
     path: str | os.PathLike[str],
-    left_out: dict[str, int] | None = None,
     static: Path = STATIC,
 ) -> Exported:
-    """Write a page that opens a document."""
-    path, left_out = Path(path), left_out or {}
+    """Write a page that opens a document; `left_out` has the sizes of arrays that it lacks."""
+    path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
     title = document.get("title") or document.get("source") or ""

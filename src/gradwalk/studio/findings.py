@@ -30,18 +30,19 @@ def findings(trace: Trace) -> list[dict[str, Any]]:
             continue  # a NaN gradient: its cause is already listed
         # The path of a gradient begins at the loss; the finding is about its end.
         nodes = sorted({factor.node for factor in finding.factors} | finding._nodes)
-        listed.append(
-            {
-                "kind": finding.kind,
-                "layer": finding.layer,
-                "nodes": nodes,
-                "text": finding.message,
-                "line": _line(trace, finding.line, nodes),
-                "chain": finding.chain if finding.factors else "",
-                "fix": finding.change,
-            }
-        )
+        line = _line(trace, finding.line, nodes)
+        chain = finding.chain if finding.factors else ""
+        layer, text, fix = finding.layer, finding.message, finding.change
+        listed.append(_finding(finding.kind, layer, nodes, text, line, chain, fix))
     return listed
+
+
+def _finding(
+    kind: str, layer: str, nodes: list[int], text: str, line: str | None, chain: str, fix: str
+) -> dict[str, Any]:
+    """A finding as the page reads it."""
+    about = {"kind": kind, "layer": layer, "nodes": nodes, "text": text}
+    return about | {"line": line, "chain": chain, "fix": fix}
 
 
 def no_gradient(trace: Trace, edge: Edge) -> str | None:
@@ -68,30 +69,16 @@ def _first_nan(trace: Trace) -> list[dict[str, Any]]:
     if not nan or nan.node is None:
         return []
     steps = [s for s in (nan.became, nan.masked_by, *nan.passed) if s is not None]
-    passed = [s.node for s in steps if s.node != nan.node]
-    return [
-        {
-            "kind": "nan",
-            "layer": nan.layer or nan.name,
-            "nodes": list(dict.fromkeys([nan.node, *passed])),  # the first is the cause
-            "text": f"{nan.name}: {nan.text}; {nan.reason}",
-            "line": _line(trace, nan.line, [nan.node]),
-            "chain": with_arrows(list(dict.fromkeys([nan.name, *(s.name for s in steps)]))),
-            "fix": nan.fix,
-        }
-    ]
+    nodes = list(dict.fromkeys([nan.node, *(s.node for s in steps)]))  # the first is the cause
+    chain = with_arrows(list(dict.fromkeys([nan.name, *(s.name for s in steps)])))
+    text, line = f"{nan.name}: {nan.text}; {nan.reason}", _line(trace, nan.line, [nan.node])
+    return [_finding("nan", nan.layer or nan.name, nodes, text, line, chain, nan.fix)]
 
 
 def _not_judged(trace: Trace) -> dict[str, Any]:
-    return {
-        "kind": "no backward pass",
-        "layer": trace.name(len(trace) - 1),
-        "nodes": [],
-        "text": "only the forward pass was recorded: values were looked at, gradients were not.",
-        "line": None,
-        "chain": "",
-        "fix": "call loss.backward() inside `with gradwalk.record():`",
-    }
+    text = "only the forward pass was recorded: values were looked at, gradients were not."
+    fix = "call loss.backward() inside `with gradwalk.record():`"
+    return _finding("no backward pass", trace.name(len(trace) - 1), [], text, None, "", fix)
 
 
 def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
@@ -115,15 +102,9 @@ def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
     listed = []
     for (cut, reason), members in cuts.items():
         why = next(iter(members.values()))
-        listed.append(
-            {
-                "kind": "no gradient",
-                "layer": ", ".join(trace.name(index) for index in members),
-                "nodes": list(dict.fromkeys([*([] if cut is None else [cut]), *members])),
-                "text": reason,
-                "line": _line(trace, why.line, [] if cut is None else [cut]),
-                "chain": " → ".join(step.name for step in why.path) if len(why.path) > 1 else "",
-                "fix": why.fix,
-            }
-        )
+        cuts_here = [] if cut is None else [cut]
+        nodes, line = list(dict.fromkeys([*cuts_here, *members])), _line(trace, why.line, cuts_here)
+        layers = ", ".join(trace.name(index) for index in members)
+        chain = " → ".join(step.name for step in why.path) if len(why.path) > 1 else ""
+        listed.append(_finding("no gradient", layers, nodes, reason, line, chain, why.fix))
     return listed

@@ -14,7 +14,6 @@ the machine can reach it. So, before anything else:
 from __future__ import annotations
 
 import hmac
-import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -60,7 +59,9 @@ class Guard:
         sending = _with_headers(send, is_api)
         refused = self._refused(scope["headers"], is_api)
         if refused:
-            await send_error(sending, 403, refused)
+            from starlette.responses import JSONResponse
+
+            await JSONResponse({"error": refused}, 403)(scope, receive, sending)
             return
         await self.inner(scope, receive, sending)
 
@@ -104,14 +105,3 @@ def _with_headers(send: Send, is_api: bool) -> Send:
         await send(message)
 
     return sending
-
-
-async def send_error(send: Send, status: int, text: str) -> None:
-    """Send an error response."""
-    body = json.dumps({"error": text}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

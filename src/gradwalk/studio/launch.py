@@ -225,16 +225,27 @@ _running: Studio | None = None
 
 
 def show(
-    thing: Any = None,
+    loss: Any = None,
     title: str | None = None,
     *,
     open_browser: bool = True,
     wait: bool = False,
     port: int | None = None,
 ) -> Shown:
-    """See `gradwalk.studio.show`."""
+    """Open the studio on a loss (a Value or a Tensor) or a trace; without one, the last recording.
+
+    The first call starts a server on this machine, in a thread of this program; further calls add
+    to it. The address is printed, and opened in the browser if there is one. The result has the
+    address as `.url`; `.stop()` removes the graph. With `wait=True` a script waits until Ctrl+C.
+
+    >>> import gradwalk as gw
+    >>> a = gw.Value(3.0, label="a")
+    >>> shown = gw.studio.show(a * a, "a square", open_browser=False, port=0)
+    a square: http://127.0.0.1:...
+    >>> shown.stop()
+    """
     global _running
-    trace = trace_of(thing)
+    trace = trace_of(loss)
     with _starting:
         if _running is None or not _running.running:
             _running = Studio(Sessions(), port)

@@ -47,14 +47,25 @@ class StudioFrame:
 
 
 def widget(
-    what: Any,
-    title: str | None,
-    values: Mapping[str, float] | None,
-    height: int,
-    budget: int = BUDGET,
+    what: Any = None,
+    title: str | None = None,
+    *,
+    values: Mapping[str, float] | None = None,
+    height: int = HEIGHT,
+    budget: int | None = None,
 ) -> StudioWidget | StudioFrame:
-    """See `gradwalk.studio.widget`."""
-    document, leaves = _document(what, title, values or {}, budget)
+    """The studio as the output of a notebook's cell: of a loss, a trace, or an expression as text.
+
+    With anywidget (`pip install 'gradwalk[jupyter]'`), `.position`, `.selection` and `.values` can
+    be read and set; without it the page runs in a sandboxed frame. `values` are those of an
+    expression's names; `height` is in pixels; `budget` as in `export`.
+
+    >>> import gradwalk as gw
+    >>> gw.studio.widget("y = x^3 + 5·x", values={"x": 2}).values
+    {'x': 2.0}
+    """
+    kept = BUDGET if budget is None else budget
+    document, leaves = _document(what, title, values or {}, kept)
     name = str(document["title"])
     content = page("widget", document=document, title=f"{name[:200]} · {TITLE}")
     if find_spec("anywidget") is None:

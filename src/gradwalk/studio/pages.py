@@ -110,8 +110,8 @@ def data_block(data: Any) -> str:
 
 def beside(static: Path = STATIC) -> dict[str, Path]:
     """What a page that holds nothing loads from beside it, and the fonts' licences."""
-    found = {name: static / name for name in ("app.js", "app.css")}
-    return found | {f"fonts/{path.name}": path for path in sorted((static / "fonts").glob("*"))}
+    files = {name: static / name for name in ("app.js", "app.css")}
+    return files | {f"fonts/{path.name}": path for path in sorted((static / "fonts").glob("*"))}
 
 
 def widget_module(static: Path = STATIC) -> str:

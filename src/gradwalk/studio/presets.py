@@ -15,6 +15,7 @@ from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.file import describe
 from gradwalk.inspect.trace.recorder import record, scope
 from gradwalk.inspect.trace.trace import Trace
+from gradwalk.io.tree import converted
 
 GROUPS = ("first", "network", "tensor", "sick", "order")  # `preset.group.<name>`, as in a menu
 
@@ -50,7 +51,8 @@ class Preset:
             return about | {"kind": "expression", "source": self.source, "values": self.values}
         described, arrays = describe(self.trace())
         assert not arrays, f"{self.id} is too large: a preset stands in the page itself"
-        kept = {key: _rounded(value) for key, value in described.items() if key not in COSTS}
+        kept = {key: value for key, value in described.items() if key not in COSTS}
+        kept = converted(kept, _rounded)
         return about | {"kind": "trace", "trace": kept}
 
 
@@ -60,16 +62,8 @@ def as_data() -> list[dict[str, Any]]:
 
 
 def _rounded(value: Any) -> Any:
-    """Round numbers to twelve digits: the last ones differ between machines, and tests compare the
-    page.
-    """
-    if isinstance(value, float):
-        return float(f"{value:.12g}")
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return value
+    """Keep twelve digits: the others differ between machines, and tests compare the page."""
+    return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
 # -- graphs of tensors -----------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gradwalk.course.catalogue import Catalogue
 from gradwalk.inspect.expression.tokens import ExpressionError
 from gradwalk.io.errors import FileError
+from gradwalk.io.tensors import unique_names
 from gradwalk.studio import answers
 from gradwalk.studio.answers import AnswerTooLarge, BadQuestion
 from gradwalk.studio.exporting import document_of
@@ -51,10 +52,9 @@ Handler = Callable[["Request"], Awaitable["Response"]]
 class Refused(Exception):
     """An error response."""
 
-    def __init__(self, status: int, text: str, **more: Any) -> None:
+    def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-        self.more = more
 
 
 def application(
@@ -115,12 +115,8 @@ class _Studio:
     async def index(self, request: Request) -> Response:
         named = self._sessions.get(request.query_params.get("session", ""))
         session = named or self._sessions.latest
-        text = page(
-            "server",
-            session=session.id if session else None,
-            catalogue=self._catalogue,
-            static=self._static,
-        )
+        shown, lessons = session.id if session else None, self._catalogue
+        text = page("server", session=shown, catalogue=lessons, static=self._static)
         return _answer(text.encode(), _TYPES[".html"])
 
     async def file(self, request: Request) -> Response:
@@ -150,12 +146,7 @@ class _Studio:
 
     async def document(self, request: Request) -> Response:
         session = self._session(request)
-
-        def made() -> bytes:
-            document, _ = document_of(session.trace, session.title)
-            return _text(document)
-
-        return _answer(await self._crew.run(made))
+        return await self._computed(lambda: document_of(session.trace, session.title)[0])
 
     async def array(self, request: Request) -> Response:
         session = self._session(request)
@@ -163,11 +154,11 @@ class _Studio:
         if array is None:
             raise Refused(404, "there is no array of this name in the trace")
         query = dict(request.query_params)
-        return _json(await self._crew.run(lambda: answers.window(array, query)))
+        return await self._computed(lambda: answers.window(array, query))
 
     async def health(self, request: Request) -> Response:
         session = self._session(request)
-        return _json(await self._crew.run(lambda: session.findings))
+        return await self._computed(lambda: session.findings)
 
     def about(self, question: Callable[[Any, dict[str, Any]], Any]) -> Handler:
         """A question about the trace of a session."""
@@ -175,7 +166,7 @@ class _Studio:
         async def asked(request: Request) -> Response:
             session = self._session(request)
             given = await _question(request)
-            return _answer(await self._crew.run(lambda: _text(question(session.trace, given))))
+            return await self._computed(lambda: question(session.trace, given))
 
         return asked
 
@@ -189,7 +180,11 @@ class _Studio:
 
     async def walk(self, request: Request) -> Response:
         given = await _question(request)
-        return _answer(await self._crew.run(lambda: _text(answers.walk(given))))
+        return await self._computed(lambda: answers.walk(given))
+
+    async def _computed(self, compute: Callable[[], Any]) -> Response:
+        """The result of slow work, as JSON; both are made in a thread."""
+        return _answer(await self._crew.run(lambda: _text(compute())))
 
 
 # -- requests --------------------------------------------------------------------------------------
@@ -216,7 +211,7 @@ async def _body(request: Request, limit: int) -> bytes:
 async def _question(request: Request) -> dict[str, Any]:
     content = await _body(request, LONGEST_JSON)
     try:
-        question = json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant)
+        question = json.loads(content, object_pairs_hook=unique_names, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refused(400, f"the request is not JSON: {text}") from None
@@ -225,13 +220,6 @@ async def _question(request: Request) -> dict[str, Any]:
     if _depth(question) > DEEPEST:
         raise Refused(400, f"the request is nested more than {DEEPEST} levels deep")
     return question
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) != len(pairs):
-        raise ValueError("a name is there twice")
-    return entries
 
 
 def _no_constant(name: str) -> None:
@@ -282,7 +270,7 @@ def _safely(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except Refused as error:
-            return _json({"error": str(error), **error.more}, error.status)
+            return _json({"error": str(error)}, error.status)
         except ExpressionError as error:
             place = {"line": error.line, "column": error.column, "hint": error.hint}
             return _json({"error": error.message, **place}, 400)

@@ -38,27 +38,21 @@ class Session:
 
     def summary(self) -> dict[str, Any]:
         """A line in the list of sessions."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "scalar": self.trace.scalar,
-            "nodes": len(self.trace),
-        }
+        about = {"id": self.id, "title": self.title}
+        return about | {"scalar": self.trace.scalar, "nodes": len(self.trace)}
 
 
 class Sessions:
     """The traces of one server, oldest first."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Session] = {}
+        self._by_id: dict[str, Session] = {}
         self._lock = threading.Lock()
 
     def show(self, trace: Trace, title: str) -> Session:
         """Add a trace of this program."""
         _check_size(trace)
-        described, arrays = describe(trace)
-        text = json.dumps(described, allow_nan=False).encode()
-        return self._add(Session(title, trace, text, arrays))
+        return self._add(title, trace, *describe(trace))
 
     def open(self, path: Path) -> Session:
         """Add a trace file; an invalid one raises `gradwalk.io.FileError`."""
@@ -74,30 +68,31 @@ class Sessions:
     def _read(self, content: bytes, path: Path, title: str, uploaded: bool = False) -> Session:
         trace, described, arrays = read_trace(content, path)
         _check_size(trace)
-        text = json.dumps(described, allow_nan=False).encode()
-        return self._add(Session(title, trace, text, arrays, uploaded))
+        return self._add(title, trace, described, arrays, uploaded)
 
-    def _add(self, session: Session) -> Session:
+    def _add(self, title: str, trace: Trace, described: Any, *more: Any) -> Session:
+        text = json.dumps(described, allow_nan=False).encode()
+        session = Session(title, trace, text, *more)
         with self._lock:
-            self._found[session.id] = session
-            uploads = [s.id for s in self._found.values() if s.uploaded]
+            self._by_id[session.id] = session
+            uploads = [s.id for s in self._by_id.values() if s.uploaded]
             for forgotten in uploads[:-MOST_UPLOADS]:
-                del self._found[forgotten]
+                del self._by_id[forgotten]
         return session
 
     def get(self, name: str) -> Session | None:
         """The session of this id."""
-        return self._found.get(name)
+        return self._by_id.get(name)
 
     def remove(self, session: Session) -> None:
         """Remove a session."""
         with self._lock:
-            self._found.pop(session.id, None)
+            self._by_id.pop(session.id, None)
 
     def all(self) -> list[Session]:
         """All sessions, oldest first."""
         with self._lock:
-            return list(self._found.values())
+            return list(self._by_id.values())
 
     @property
     def latest(self) -> Session | None:

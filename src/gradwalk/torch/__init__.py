@@ -24,7 +24,7 @@ if find_spec("torch") is None:
 
 from gradwalk.torch.imports.import_graph import import_graph
 from gradwalk.torch.record.recorder import TorchRecorder as record
-from gradwalk.torch.watch.entry import watch
 from gradwalk.torch.watch.step_report import StepStopped
+from gradwalk.torch.watch.watch import Watch as watch
 
 __all__ = ["StepStopped", "import_graph", "record", "watch"]

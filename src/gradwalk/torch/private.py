@@ -39,6 +39,7 @@ try:
         _pop_mode,
         _push_mode,
     )
+    from torch.utils._pytree import tree_flatten, tree_unflatten
 except ImportError as error:
     raise missing(f"dispatch modes and weak references to memory ({error.name})") from error
 
@@ -164,7 +165,7 @@ def memory_of(tensor: torch.Tensor) -> int | None:
         return None
 
 
-# -- who looks on ----------------------------------------------------------------------------------
+# -- hiding from modes -----------------------------------------------------------------------------
 
 
 @contextmanager
@@ -211,30 +212,19 @@ _original: Any = None
 @contextmanager
 def told_of_backward(listener: Listener) -> Iterator[None]:
     """Enter `listener(call)` around every backward pass of the process."""
-    _install()
+    global _original
+    if not _listeners:
+        _original = getattr(torch.autograd, "_engine_run_backward", None)
+        if _original is None:
+            raise missing("torch.autograd._engine_run_backward")
+        torch.autograd._engine_run_backward = _run_backward  # type: ignore[attr-defined, assignment]
     _listeners.append(listener)
     try:
         yield
     finally:
         _listeners.remove(listener)
         if not _listeners:
-            _uninstall()
-
-
-def _install() -> None:
-    global _original
-    if _original is not None:
-        return
-    _original = getattr(torch.autograd, "_engine_run_backward", None)
-    if _original is None:
-        raise missing("torch.autograd._engine_run_backward")
-    torch.autograd._engine_run_backward = _run_backward  # type: ignore[attr-defined, assignment]
-
-
-def _uninstall() -> None:
-    global _original
-    torch.autograd._engine_run_backward = _original  # type: ignore[attr-defined]
-    _original = None
+            torch.autograd._engine_run_backward = _original  # type: ignore[attr-defined]
 
 
 def _run_backward(
@@ -401,36 +391,20 @@ def has_rng(device: torch.device) -> bool:
 
 def rng_state(device: torch.device) -> torch.Tensor:
     """The state of a device's generator."""
-    of_kind = torch.get_device_module(device)
-    return of_kind.get_rng_state() if device.type == "mps" else of_kind.get_rng_state(device)
+    which = () if device.type == "mps" else (device,)
+    return torch.get_device_module(device).get_rng_state(*which)
 
 
 def set_rng_state(device: torch.device, state: torch.Tensor) -> None:
     """Restore the state of a device's generator."""
-    of_kind = torch.get_device_module(device)
-    if device.type == "mps":
-        of_kind.set_rng_state(state)
-    else:
-        of_kind.set_rng_state(state, device)
+    which = () if device.type == "mps" else (device,)
+    torch.get_device_module(device).set_rng_state(state, *which)
 
 
-# -- for import_graph: how arguments lie in one another --------------------------------------------
+# -- for import_graph ------------------------------------------------------------------------------
 
-
-def flattened(given: Any) -> tuple[list[Any], Any]:
-    """Flatten nested tuples, lists and dicts; return the leaves and the structure."""
-    try:
-        from torch.utils._pytree import tree_flatten
-    except ImportError:
-        raise missing("torch.utils._pytree") from None
-    return tree_flatten(given)
-
-
-def rebuilt(leaves: Sequence[Any], spec: Any) -> Any:
-    """The inverse of `flattened`."""
-    from torch.utils._pytree import tree_unflatten
-
-    return tree_unflatten(leaves, spec)
+flattened = tree_flatten  # nested tuples, lists and dicts -> leaves, structure
+rebuilt = tree_unflatten  # the inverse
 
 
 def is_overload(func: Any) -> bool:

@@ -20,22 +20,20 @@ from gradwalk.graph.source import SourceLine, own_files, source_line
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
-NOBODY, LIBRARY, USER = 0, 1, 2  # owners; NOBODY: PyTorch, gradwalk and Python
+INTERNAL, LIBRARY, USER = 0, 1, 2  # owners; INTERNAL: PyTorch, gradwalk, Python
 
 
 class _Files(dict[str, int]):
     """File name -> owner of the file."""
 
     def __missing__(self, filename: str) -> int:
-        self[filename] = owner = self._whose(filename)
-        return owner
-
-    def _whose(self, filename: str) -> int:
+        owner = INTERNAL if filename.startswith(_PYTHON) else USER
         if filename.startswith(("<frozen", "<eval_with_key", _TORCH)) or own_files[filename]:
-            return NOBODY
-        if any(part in filename for part in _LIBRARIES):
-            return LIBRARY
-        return NOBODY if filename.startswith(_PYTHON) else USER
+            owner = INTERNAL
+        elif any(part in filename for part in _LIBRARIES):
+            owner = LIBRARY
+        self[filename] = owner
+        return owner
 
 
 files = _Files()
@@ -53,8 +51,8 @@ def caller() -> tuple[Place, Place]:
     return _place(inner), _place(user)
 
 
-def _outwards(frame: FrameType | None, whose: int) -> FrameType | None:
-    while frame is not None and files[frame.f_code.co_filename] < whose:
+def _outwards(frame: FrameType | None, owner: int) -> FrameType | None:
+    while frame is not None and files[frame.f_code.co_filename] < owner:
         frame = frame.f_back
     return frame
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -64,18 +65,13 @@ def form(shape: tuple[int, ...], dtype: torch.dtype) -> Form:
     """As `form_of`, for a given shape and dtype."""
     if dtype in _PARTS:
         shape, dtype = (*shape, 2), _PARTS[dtype]
-    return shape, _texts[dtype]
+    return shape, _text(dtype)
 
 
-class _Texts(dict[torch.dtype, str]):
-    """NumPy's names of the dtypes that we keep PyTorch's in."""
-
-    def __missing__(self, dtype: torch.dtype) -> str:
-        self[dtype] = str(torch.float32 if dtype in _AS_FLOAT32 else dtype).removeprefix("torch.")
-        return self[dtype]
-
-
-_texts = _Texts()
+@functools.cache
+def _text(dtype: torch.dtype) -> str:
+    """NumPy's name of the dtype that we keep PyTorch's in."""
+    return str(torch.float32 if dtype in _AS_FLOAT32 else dtype).removeprefix("torch.")
 
 
 def _buffer(tensor: torch.Tensor) -> torch.Tensor:

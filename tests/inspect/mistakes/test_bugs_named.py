@@ -213,6 +213,27 @@ def test_on_arrays(case: tuple[str, str | None, Graph, list[tuple[int, ...]]], d
         assert any(name in text for name in NAMES[kind]), (tool, text)
 
 
+def written_into_a_view(x: Any) -> Any:
+    y = x * 1
+    view = y[0]
+    view.copy_(x[2] * 3)
+    return y.tanh() * view
+
+
+@pytest.mark.parametrize(
+    "graph", [lambda x: x * 2 + x.tanh().exp(), lambda x: x.tanh().exp() * x, written_into_a_view]
+)
+def test_a_leaf_that_is_visited_too_early(graph: Graph) -> None:
+    """A leaf has no visit of its own. It lacks the last arrivals, so nothing overwrote them."""
+    numbers = [0.5, -0.7, 1.2]
+    said = said_by_all(
+        graph, lambda: [gw.tensor(numbers, dtype=gw.float64, requires_grad=True)], True, "order"
+    )
+    assert said is not None
+    for tool, text in said.items():
+        assert "wrong order" in text and "overwritten" not in text, (tool, text)
+
+
 def test_every_kind_is_tried() -> None:
     tried = set(ELEMENTWISE) | {kind for kind, *_ in ON_ARRAYS}
     assert tried == set(bugs.KINDS) == set(NAMES)

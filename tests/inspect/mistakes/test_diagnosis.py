@@ -1,9 +1,16 @@
-"""What is wrong with a gradient, told from two arrays."""
+"""What is wrong with a gradient, told from two arrays, or from what its consumers hand it."""
+
+import re
+import tomllib
 
 import numpy as np
+import pytest
 
+import gradwalk as gw
 from gradwalk.inspect.mistakes.diagnosis import diagnose
-from gradwalk.inspect.mistakes.evidence import differs
+from gradwalk.inspect.mistakes.evidence import SENTENCES, differs
+from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
+from gradwalk.inspect.trace.trace import Edge
 
 
 def test_diagnose_plain_gradients():
@@ -16,10 +23,18 @@ def test_diagnose_plain_gradients():
     assert diagnose(right / 4, right).startswith("a constant factor: backward gives 1/4 times")
     assert "4 is the number of input elements" in diagnose(right / 4, right)
     assert diagnose(np.zeros((2, 2)), right).startswith("missing")
-    uses = {"layer 1": [[1.0, 0.0], [1.0, 1.0]], "layer 2": [[0.0, 2.0], [2.0, 4.0]]}
-    assert "layer 2\n  alone; lost is that of\n    layer 1" in diagnose(
-        uses["layer 2"], right, uses=uses
-    )
+
+
+def test_a_lost_use_is_named():
+    x = gw.tensor([1.0, 2.0], requires_grad=True)
+    with gw.record() as trace:
+        (x.tanh() + x * 3).sum().backward()
+    mul, tanh = contributions_to(trace, Edge(trace.lookup(x)))
+    assert mul.amount + tanh.amount == pytest.approx(trace.grad(x))
+    said = overwritten(trace, mul.amount, (mul, tanh))
+    assert said.startswith("overwritten instead of accumulated: it receives 2 contributions from ")
+    assert "that of tanh#1 (test_diagnosis.py:" in said and ") is lost. mul#2 (test_diag" in said
+    assert overwritten(trace, mul.amount * 2, (mul, tanh)) is None
 
 
 def test_diagnose_gradients_of_another_shape():
@@ -34,3 +49,9 @@ def test_diagnose_gradients_of_another_shape():
 def test_differs():
     infinite = [np.inf, -np.inf, np.nan, np.inf]
     assert differs(infinite, [np.inf, np.inf, np.nan, 0.0]).tolist() == [False, True, True, True]
+
+
+def test_every_sentence_is_said():
+    code = "".join(path.read_text("utf-8") for path in SENTENCES.parent.glob("*.py"))
+    said = set(re.findall(r"""\bsay\(\s*["'](\w+)["']""", code))
+    assert said == tomllib.loads(SENTENCES.read_text("utf-8")).keys()

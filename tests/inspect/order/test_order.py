@@ -20,7 +20,7 @@ from gradwalk.inspect.trace.file import load_trace, save_trace
 from gradwalk.inspect.trace.recorder import record
 from gradwalk.inspect.trace.replay import NotReplayable
 from gradwalk.inspect.trace.trace import Edge, Trace
-from gradwalk.printers.scalars import local_derivative
+from gradwalk.printers.scalars import slope
 
 
 def named(**values: Value) -> dict[str, Value]:
@@ -327,8 +327,9 @@ class OneByOne:
         found = self.routes[self.index[v]]
         found[route] = weight
         for argument, source in enumerate(v.inputs):
-            slope = local_derivative(v, argument)
-            self._enumerate(source, (*route, (self.index[v], argument)), weight * slope)
+            operands = [i.data for i in v.inputs]
+            local = slope(v.op, argument, operands, v.data, v.attrs)
+            self._enumerate(source, (*route, (self.index[v], argument)), weight * local)
 
     def got(self, node: int) -> float:
         return sum(self.routes[node][route] for route, _ in self.tokens.get(node, []))

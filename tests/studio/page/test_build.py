@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwalk.studio import generate
 from tests.studio.node import WEB, need_node, run
+from tools import page_tables
 
 STATIC = WEB.parent / "src" / "gradwalk" / "studio" / "static"
 MAKES_ELEMENTS = re.compile(r"innerHTML|HTML\s*=[^=]|insertAdjacentHTML|document\.write\b", re.I)
@@ -18,7 +18,7 @@ MOST_BYTES = 80 * 1000  # of script, gzipped
 @pytest.fixture(scope="module")
 def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_node()
-    generate.main()
+    page_tables.main()
     folder = tmp_path_factory.mktemp("page")
     run("node", "build.mjs", folder)
     return folder
@@ -51,7 +51,7 @@ def test_the_script_executes_no_text_and_names_no_other_server(rebuilt: Path) ->
 @pytest.mark.slow
 def test_the_types_hold() -> None:
     need_node()
-    generate.main()
+    page_tables.main()
     known = ("--incremental", "--tsBuildInfoFile", "node_modules/.types")  # for the next time
     run("node", "node_modules/typescript/bin/tsc", "--noEmit", *known)
 

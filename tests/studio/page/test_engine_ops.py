@@ -14,9 +14,9 @@ from gradwalk.printers.formulas.formula import derivative, derivative_expression
 from gradwalk.printers.formulas.mathml import mathml
 from gradwalk.printers.graphs.view import GATES
 from gradwalk.printers.scalars import slope
-from gradwalk.studio import generate
 from tests.quick import some_quick
 from tests.studio.node import Node
+from tools import page_tables
 
 # No op on bits means anything for floats.
 BITS = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}
@@ -150,7 +150,7 @@ def test_formulas_are_pythons(engine: Node, op: Op, position: int) -> None:
 
 
 def test_no_text_is_executed_in_the_page() -> None:
-    for name, text in generate.files().items():
+    for name, text in page_tables.files().items():
         assert "eval(" not in text and "Function(" not in text, name
 
 

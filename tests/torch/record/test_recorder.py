@@ -374,6 +374,11 @@ def test_numbers_that_leave_the_graph():
     assert all(n.op != "detach" for n in trace)  # nobody used it
 
 
+def test_a_tensor_without_a_graph_is_a_trace_of_one_leaf():
+    trace = gradwalk.record(torch.ones(2, requires_grad=True))
+    assert [node.op for node in trace.nodes] == [""] and not trace.sweeps
+
+
 def test_nothing_is_left_behind():
     before = torch.autograd._engine_run_backward
     with gradwalk.torch.record():

@@ -20,6 +20,7 @@ import numpy as np
 
 from gradwalk.compiler.capture.locations import Location
 from gradwalk.nn.module import changes
+from gradwalk.optim.optimizer import IGNORED
 
 if TYPE_CHECKING:
     from gradwalk.compiler.capture.modules import CapturedModules
@@ -224,12 +225,11 @@ class OptimizerGuard:
     def __init__(self, captured: CapturedOptimizer) -> None:
         self.optimizer = captured.optimizer
         self.params = [(group["params"], len(group["params"])) for _, group in captured.groups]
-        without = self.optimizer._without_meaning
         self.fixed = [
             (i, name, value)
             for i, (_, group) in enumerate(captured.groups)
             for name, value in group.items()
-            if name != "params" and name not in without and not is_scalar(value)
+            if name != "params" and name not in IGNORED and not is_scalar(value)
         ]
         self.states = [(state, len(captured.names[p])) for p, state in captured.states.items()]
         # Of all parameters, also those that do not move; None if no step is made.

@@ -20,6 +20,7 @@ from gradwalk.course.checker.process import (
     Failure,
     Forbidden,
     LearnerProcess,
+    NotLoaded,
     ProcessLimits,
     TooSlow,
     printable,
@@ -101,7 +102,7 @@ def check_file(path: str | Path, seed: int = 0, limits: ProcessLimits | None = N
         outcomes = _run(source, trials(seed), limits or ProcessLimits())
     except (Forbidden, OSError, ValueError) as error:
         checked.reason = f"Not graded: {error}."
-    except _NotLoaded as error:
+    except NotLoaded as error:
         checked.reason = f"The file does not run: {error}."
     else:
         checked.stages = _grade(outcomes)
@@ -142,10 +143,6 @@ def _checked(path: str | Path, seed: int, limits: ProcessLimits | None) -> Check
 # -- running ---------------------------------------------------------------------------------------
 
 
-class _NotLoaded(Exception):
-    pass
-
-
 def _read(path: Path) -> bytes:
     if not path.is_file():
         wanted = f"this is a folder; name its files: {path / '*.py'}"
@@ -162,7 +159,7 @@ def _run(source: bytes, asked: Sequence[GraphTrial], limits: ProcessLimits) -> l
     outcomes: list[Outcome] = []
     for _ in range(1 + MOST_RESTARTS):
         with LearnerProcess(source, limits) as process:
-            _load(process, limits)
+            process.load()
             for trial in asked[len(outcomes) :]:
                 try:
                     answer = process.ask(trial.request, 2 * len(trial.watched))
@@ -179,21 +176,6 @@ def _run(source: bytes, asked: Sequence[GraphTrial], limits: ProcessLimits) -> l
         if len(outcomes) == len(asked):
             return outcomes
     return outcomes + [Outcome(trial, ended=NOT_TRIED) for trial in asked[len(outcomes) :]]
-
-
-def _load(process: LearnerProcess, limits: ProcessLimits) -> None:
-    try:
-        failure = process.load()
-    except TooSlow:
-        raise _NotLoaded(
-            f"it takes more than {limits.seconds} s before anything is asked of it"
-        ) from None
-    except Ended as error:
-        raise _NotLoaded(f"the process {error}") from None
-    if failure is not None:
-        where = f"line {failure.line}: " if failure.line else ""
-        kind = "" if failure.kind == "LookupError" else f"{failure.kind}: "
-        raise _NotLoaded(f"{where}{kind}{failure.message}".removesuffix(": "))
 
 
 def _grade(outcomes: Sequence[Outcome]) -> list[CheckedStage]:

@@ -1,25 +1,44 @@
 """Name what an engine does wrong: each cause once, and not its consequences.
 
 The names come from `gradwalk.inspect.mistakes`: wrong rules are tried on single operations, wrong
-walks on graphs of + and ·, whose local derivatives are known to be right by then.
+walks on graphs of + and ·, whose local derivatives are known to be right by then. Exceptions tell
+which methods are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from gradwalk.course.checker.failures import not_written, raised_otherwise
-from gradwalk.course.checker.outcomes import SLOW, TOLERANCE, Mistake, Outcome, close
+import numpy as np
+
+from gradwalk.course.checker.outcomes import (
+    NOT_TRIED,
+    SLOW,
+    TOLERANCE,
+    Mistake,
+    Outcome,
+    close,
+    mistake,
+    raised,
+)
+from gradwalk.course.checker.runner import OPERATIONS
 from gradwalk.course.checker.trials import SPELLED
+from gradwalk.inspect.mistakes.diagnosis import WrongRule, fits, wrong_rule
 from gradwalk.inspect.mistakes.diagnosis import diagnose as diagnose_numbers
-from gradwalk.inspect.mistakes.walks import first_early_visit, walk_that_fits
-from gradwalk.inspect.mistakes.wrong_rules import WrongRule, wrong_rule
+from gradwalk.inspect.mistakes.evidence import Evidence
+from gradwalk.inspect.mistakes.wrong_walks import first_early_visit, walk_that_fits
 
 # Ops often built from others, a + (−b) and a·b**−1: one mistake is not reported twice.
 _MADE_OF = {"sub": "neg", "div": "power"}
 _BASIC = ("add", "mul")  # every other graph uses them
+# The operators have methods of their own names; exp, tanh and relu are called by theirs.
+METHOD = {op: f"__{f.__name__}__" for op, f in OPERATIONS.items() if f.__name__ != "<lambda>"}
+MOST = 3  # exceptions that are reported
+_IN_A_WALK = ("recursion-limit", "plain-recursion", "every-path")  # which explain RecursionError
+_NO_VALUE = re.compile(r"'(int|float)' object has no attribute")
 
 
 def diagnose(outcomes: Sequence[Outcome]) -> list[Mistake]:
@@ -29,38 +48,103 @@ def diagnose(outcomes: Sequence[Outcome]) -> list[Mistake]:
     stages: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         stages.setdefault(outcome.trial.stage, []).append(outcome)
-    mistakes = [*not_written(outcomes), *_wrong_values(stages["values"])]
-    if not any(mistake.key == "no-backward" for mistake in mistakes):
-        mistakes += _wrong_gradients(stages, mistakes)
-    mistakes += raised_otherwise(outcomes, mistakes)
-    return mistakes or [_only_somewhere(outcomes)]
+    mistakes = [*_not_written(outcomes), *_wrong_values(stages["values"])]
+    if not any(one.key == "no-backward" for one in mistakes):
+        mistakes += _wrong_gradients(stages, {one.key for one in mistakes})
+    mistakes += _raised_otherwise(outcomes, mistakes)
+    return mistakes or [_smallest(o for o in outcomes if not o.right).shows("somewhere")]
 
 
-def _wrong_gradients(stages: dict[str, list[Outcome]], before: list[Mistake]) -> list[Mistake]:
+def _wrong_gradients(stages: dict[str, list[Outcome]], before: set[str]) -> list[Mistake]:
     seed = _wrong_seed(stages["locals"])
     if seed is not None:
         return [seed]
-    mistakes = _wrong_locals(stages["locals"], {mistake.key for mistake in before})
-    known = {mistake.key for mistake in [*before, *mistakes]}
+    mistakes = list(_wrong_locals(stages["locals"], before))
+    known = before.union(one.key for one in mistakes)
     if known & {f"{what}-{op}" for op in _BASIC for what in ("value", "derivative")}:
         return mistakes  # nothing made of these can be right
     walk = _wrong_walk([*stages["adding"], *stages["order"]])
     mistakes += walk or _wrong_again(stages["again"])
-    return mistakes + _wrong_on_long(stages["long"], {mistake.key for mistake in walk})
+    if not any(one.key == "plain-recursion" for one in walk):
+        mistakes += _wrong_on_long(stages["long"], bool(walk))
+    return mistakes
 
 
-def _only_somewhere(outcomes: Sequence[Outcome]) -> Mistake:
-    example = _smallest(o for o in outcomes if not o.right)
-    return Mistake(
-        "somewhere",
-        "goes wrong in some graphs",
-        f"{example.in_words()} Every single operation is right, so look at what these graphs have "
-        "that smaller ones have not.",
-    )
-
-
-def _smallest(outcomes: Any) -> Outcome:
+def _smallest(outcomes: Iterable[Outcome]) -> Outcome:
     return min(outcomes, key=lambda outcome: len(outcome.trial.steps))
+
+
+# -- exceptions ------------------------------------------------------------------------------------
+
+# What an engine may lack, told from an exception.
+LACKS = ("unwritten", "no-backward", "missing", "no-reflected", "no-numbers")
+
+
+def _not_written(outcomes: Sequence[Outcome]) -> Iterator[Mistake]:
+    """Methods that the class lacks, or has and does not finish."""
+    lacking: dict[str, dict[str, Outcome]] = {key: {} for key in LACKS}
+    for outcome in outcomes:
+        key, method = _lack(outcome)
+        if key:
+            lacking[key].setdefault(method, outcome)
+    # Without a + b and 1 + a, only the first is reported: it comes first.
+    for method in [*lacking["missing"], *lacking["unwritten"]]:
+        lacking["no-reflected"].pop(method, None)
+        lacking["no-numbers"].pop(method, None)
+    for key, examples in lacking.items():
+        if examples:
+            yield next(iter(examples.values())).shows(
+                key,
+                methods=", ".join(examples),
+                reflected=", ".join(name.replace("__", "__r", 1) for name in examples),
+                line=min(o.failure.line for o in examples.values() if o.failure is not None),
+            )
+
+
+def _lack(outcome: Outcome) -> tuple[str, str]:
+    """What is missing, told from an exception: a key of LACKS and the method, or "" twice."""
+    failure = outcome.failure
+    if failure is None:
+        return "", ""
+    if failure.kind == "NotImplementedError":
+        return "unwritten", failure.function or "a method"
+    if failure.phase == "backward" and "has no attribute 'backward'" in failure.message:
+        return "no-backward", "backward"
+    op, *operands = outcome.trial.steps[failure.step]
+    unusable = failure.phase == "forward" and failure.kind in ("TypeError", "AttributeError")
+    if not unusable or op == "leaf":
+        return "", ""
+    method = METHOD.get(op, op)
+    if _NO_VALUE.match(failure.message):
+        return "no-numbers", method
+    if failure.function not in ("", "<module>"):  # the method exists, and fails
+        return "", ""
+    if op in METHOD and not isinstance(operands[0], tuple):
+        return "no-reflected", method
+    if op != "power" and not isinstance(operands[-1], tuple):
+        return "no-numbers", method
+    return "missing", method
+
+
+def _raised_otherwise(outcomes: Sequence[Outcome], before: list[Mistake]) -> list[Mistake]:
+    """Other exceptions, each once; those that a named mistake explains are left out."""
+    stopped = next((o for o in outcomes if o.ended and o.ended != NOT_TRIED), None)
+    if stopped is not None and not before:
+        return [stopped.shows("stops")]
+    recursion_is_named = any(one.key in _IN_A_WALK for one in before)
+    mistakes: dict[tuple[str, int, str], Mistake] = {}
+    for outcome in outcomes:
+        failure = outcome.failure
+        if failure is None or _lack(outcome)[0]:
+            continue
+        if failure.kind == "RecursionError" and recursion_is_named:
+            continue
+        phase = "backward() " if failure.phase == "backward" else ""
+        text = f"{outcome.trial.text}: {phase}{raised(failure)}."
+        # The message may have numbers in it that differ between graphs.
+        what = (failure.kind, failure.line, "" if failure.line else failure.message)
+        mistakes.setdefault(what, mistake("raises", kind=failure.kind, raised=text))
+    return list(mistakes.values())[:MOST]
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -71,30 +155,26 @@ def _wrong_values(outcomes: list[Outcome]) -> list[Mistake]:
     for outcome in outcomes:
         op, *operands = outcome.trial.steps[-1]
         for difference in outcome.differences:
-            text = outcome.in_words()
             if difference.what == "gradient":
-                key, title = "first-gradient", "begins with a gradient that is not 0"
-                text += " Nothing has arrived yet: begin with 0."
+                name = key = "first-gradient"
             elif difference.node < len(outcome.trial.steps) - 1:
-                key, title = "data", "changes the data of a leaf"
+                name = key = "data"
             elif f"value-{op}" in mistakes or f"value-{_MADE_OF.get(op)}" in mistakes:
                 continue
             else:
                 key = f"value-{op}" if isinstance(operands[0], tuple) else f"value-r{op}"
-                title = f"computes {outcome.trial.step_text(difference.node)} wrong"
-                text += _exchanged(op, operands, outcome)
-            mistakes.setdefault(key, Mistake(key, title, text))
+                name = "value exchanged" if _exchanged(op, operands[0], outcome) else "value"
+            shown = outcome.trial.step_text(difference.node) if name.startswith("value") else ""
+            mistakes.setdefault(key, outcome.shows(name, key, shown=shown))
     return list(mistakes.values())
 
 
-def _exchanged(op: str, operands: list[Any], outcome: Outcome) -> str:
+def _exchanged(op: str, number: Any, outcome: Outcome) -> bool:
     """For 2 − a and 6/a: whether the sides were exchanged."""
-    if isinstance(operands[0], tuple) or op not in ("sub", "div"):
-        return ""
-    a, constant = outcome.of("a", "value"), float(operands[0])
-    if not close(outcome.of("f", "value"), a - constant if op == "sub" else a / constant):
-        return ""
-    return " The two sides are exchanged: in the method with r the number stands on the left."
+    if isinstance(number, tuple) or op not in ("sub", "div"):
+        return False
+    a = outcome.of("a", "value")
+    return close(outcome.of("f", "value"), a - number if op == "sub" else a / number)
 
 
 # -- local derivatives -----------------------------------------------------------------------------
@@ -106,107 +186,88 @@ def _wrong_seed(outcomes: list[Outcome]) -> Mistake | None:
     unlike_one = [o for o in told if not close(o.of("f"), 1.0)]
     if not unlike_one:
         return None
-    text = f"{unlike_one[0].in_words()} "
+    name = "no-seed other"
     if all(close(o.of("f"), o.of("f", "value")) for o in told):
-        text += "The walk begins with the value of the root; it must begin with 1, which is df/df."
+        name = "no-seed value"
     elif all(close(o.of("a"), 0.0) for o in told):
-        text += "Nothing arrives anywhere: before the walk, set the root's own gradient to 1."
-    else:
-        text += "The gradient of the root itself, df/df, is 1."
-    return Mistake("no-seed", "does not begin with gradient 1 at the root", text)
+        name = "no-seed nothing"
+    return unlike_one[0].shows(name)
 
 
-@dataclass
-class _Local:
-    """The local derivative of an op for one of its inputs, wherever it was tried."""
-
-    op: str
-    form: str  # of its operands: "v" a Value, "n" a plain number
-    argument: int
-    outcomes: list[Outcome] = field(default_factory=list)
-    # At each of the outcomes: the first operand, the second (or 0), the output.
-    numbers: list[tuple[float, float, float]] = field(default_factory=list)
-    got: list[float] = field(default_factory=list)
-    want: list[float] = field(default_factory=list)
-
-    @property
-    def with_number(self) -> bool:
-        return "n" in self.form and self.op != "power"
-
-    @property
-    def wrong(self) -> list[Outcome]:
-        return [o for o, x, y in zip(self.outcomes, self.got, self.want) if not close(x, y)]
-
-    def is_that_of(self, rule: WrongRule, made_of: bool = False) -> bool:
-        """Whether a rule gives these numbers, here or (`made_of`) in the op it is built from."""
-        for (x, y, out), got in zip(self.numbers, self.got):
-            if not made_of:
-                predicted = rule.rule(x, y, out)
-            elif self.op == "sub":
-                predicted = rule.rule(y, 0.0, -y)
-            else:
-                predicted = x * rule.rule(y, -1.0, 1 / y)
-            if not close(got, predicted):
-                return False
-        return True
-
-    def mistake(self, rule: WrongRule | None) -> Mistake:
-        example = self.wrong[0]
-        shown = SPELLED[self.op].format("a", "n" if self.op == "power" else "b")
-        if self.with_number:
-            shown = example.trial.step_text(len(example.trial.steps) - 1)
-        text = example.in_words()
-        if rule is not None:
-            name = "ab"[self.argument] if self.form == "vv" else "a"
-            text += f" The local derivative of {shown} for {name}: yours is {rule.text}."
-        else:
-            reason = diagnose_numbers(self.got, self.want, atol=TOLERANCE, rtol=TOLERANCE)
-            text += f" That is {reason}" if reason else ""
-        return Mistake(f"derivative-{self.op}", f"has a wrong derivative of {shown}", text)
-
-
-def _locals(outcomes: list[Outcome]) -> list[_Local]:
-    """All local derivatives: ops that others are built from first, Values before numbers."""
-    locals_: dict[tuple[str, str, int], _Local] = {}
+def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake]:
+    """Local derivatives: ops that others are built from first, Values before numbers."""
+    tried: dict[tuple[str, str, int], list[Outcome]] = {}
     for outcome in outcomes:
-        if outcome.numbers is None:
-            continue
-        trial = outcome.trial
-        op, *operands = trial.steps[-1]
+        op, *operands = outcome.trial.steps[-1]
         form = "".join("v" if isinstance(operand, tuple) else "n" for operand in operands)
-        x, *more = (
-            outcome.of(trial.names[operand[0]], "value") if isinstance(operand, tuple) else operand
-            for operand in operands
-        )
-        for argument, operand in enumerate(operands):
-            if isinstance(operand, tuple):
-                key = (op, form, argument)
-                local = locals_.setdefault(key, _Local(*key))
-                local.outcomes.append(outcome)
-                local.numbers.append((float(x), float((*more, 0)[0]), outcome.of("f", "value")))
-                local.got.append(outcome.of(trial.names[operand[0]]))
-                local.want.append(trial.expected[2 * operand[0] + 1])
+        for argument, kind in enumerate(form if outcome.numbers is not None else ""):
+            if kind == "v":
+                tried.setdefault((op, form, argument), []).append(outcome)
     ranks = {**dict.fromkeys(_MADE_OF.values(), 1), **dict.fromkeys(_BASIC, 0)}
-    return sorted(locals_.values(), key=lambda one: (ranks.get(one.op, 2), one.with_number))
-
-
-def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> list[Mistake]:
-    mistakes: list[Mistake] = []
     rules: dict[str, WrongRule | None] = {}
-    for local in _locals(outcomes):
-        op = local.op
-        if not local.wrong or op in rules:
-            continue
-        if f"value-{'r' if local.form[0] == 'n' else ''}{op}" in before:
+    for op, form, argument in sorted(tried, key=lambda k: (ranks.get(k[0], 2), _with_number(*k))):
+        evidence = _evidence(op, argument, tried[op, form, argument])
+        wrong = [
+            outcome
+            for outcome, got, want in zip(tried[op, form, argument], evidence.given, evidence.right)
+            if not close(got, want)
+        ]
+        if not wrong or op in rules or f"value-{'r' if form[0] == 'n' else ''}{op}" in before:
             continue
         inner = rules.get(_MADE_OF.get(op, ""))
-        if inner is not None and local.argument == 1 and local.is_that_of(inner, made_of=True):
+        if inner is not None and argument == 1 and fits(_of_inner(evidence), inner):
             continue  # a consequence of the mistake in the op it is built from
-        rules[op] = wrong_rule(op, local.argument, local.is_that_of)
-        mistakes.append(local.mistake(rules[op]))
+        rule = rules[op] = wrong_rule(evidence)
+        shown = SPELLED[op].format("a", "n" if op == "power" else "b")
+        if _with_number(op, form):
+            shown = wrong[0].trial.step_text(len(wrong[0].trial.steps) - 1)
+        if rule is not None:
+            name = "ab"[argument] if form == "vv" else "a"
+            reason = f" The local derivative of {shown} for {name}: yours is {rule.text}."
+        else:
+            given, right = evidence.given, evidence.right
+            named = diagnose_numbers(given, right, atol=TOLERANCE, rtol=TOLERANCE)
+            reason = f" That is {named}" if named else ""
+        yield wrong[0].shows("derivative", f"derivative-{op}", shown=shown, reason=reason)
         if op in _BASIC:
             break
-    return mistakes
+
+
+def _with_number(op: str, form: str, argument: int = 0) -> bool:
+    return "n" in form and op != "power"
+
+
+def _evidence(op: str, argument: int, outcomes: list[Outcome]) -> Evidence:
+    """The local derivative of an op for one of its inputs, wherever it was tried."""
+    rows = []
+    for outcome in outcomes:
+        trial, operands = outcome.trial, outcome.trial.steps[-1][1:]
+        numbers = [
+            outcome.of(trial.names[x[0]], "value") if isinstance(x, tuple) else x for x in operands
+        ]
+        node = operands[argument][0]
+        got, want = outcome.of(trial.names[node]), trial.expected[2 * node + 1]
+        rows.append((*(*numbers, 0.0)[:2], outcome.of("f", "value"), got, want))
+    x, y, out, got, want = np.array(rows, np.float64).T
+    return Evidence(
+        got,
+        want,
+        atol=TOLERANCE,
+        rtol=TOLERANCE,
+        op=op,
+        argument=argument,
+        operands=(x, y),
+        output=out,
+        g=np.ones(len(rows)),
+    )
+
+
+def _of_inner(e: Evidence) -> Evidence:
+    """The same gradients as evidence about b in a + (−b) or a·b**−1."""
+    x, y = e.operands
+    if e.op == "sub":
+        return replace(e, operands=(y, 0.0), output=-y)
+    return replace(e, operands=(y, -1.0), output=1 / y, g=x)
 
 
 # -- the walk --------------------------------------------------------------------------------------
@@ -220,35 +281,20 @@ def _wrong_walk(outcomes: list[Outcome]) -> list[Mistake]:
     example = _smallest(wrong)
     fitting = walk_that_fits([(o.trial.trace, o.has_gradients) for o in told])
     if fitting is None:
-        text = f"{example.in_words()} "
-        if example.trial.stage == "adding":
-            text += "What arrives at a value from each of its uses must be added up."
-            return [Mistake("adding", "does not add up what arrives", text)]
-        text += "A node may hand on its gradient once, when all of its consumers have been visited."
-        return [Mistake("order", "visits nodes in a wrong order", text)]
-    walk, runs = fitting
+        return [example.shows("adding" if example.trial.stage == "adding" else "order")]
+    name, visits = fitting
     early = ""
-    if walk.names_the_visit:
+    if name.startswith("before-complete"):
         example = _smallest([o for o in wrong if o.trial.stage == "order"] or wrong)
-        early = first_early_visit(example.trial.trace, runs[told.index(example)])
-    text = " ".join(filter(None, (example.in_words(), early, walk.why)))
-    return [Mistake(walk.key, walk.title, text)]
+        pair = first_early_visit(example.trial.trace, visits[told.index(example)])
+        early = f" {pair}" if pair else ""
+    return [example.shows(name, early=early)]
 
 
 def _wrong_again(outcomes: list[Outcome]) -> list[Mistake]:
     wrong = [o for o in outcomes if o.differences]
-    if not wrong:
-        return []
-    told = wrong[0].in_words()
-    if all(_is_the_last_call_alone(outcome) for outcome in wrong):
-        text = f"{told} A leaf adds what each backward brings; yours forgets what was there."
-        return [Mistake("clears-leaves", "forgets what an earlier backward brought", text)]
-    text = (
-        f"{told} Inner nodes still hold their gradients from the first time and hand them on "
-        "again: before the walk set the gradient of every node that has inputs to 0 (not of the "
-        "leaves, which add)."
-    )
-    return [Mistake("stale", "hands on old gradients when backward is called again", text)]
+    alone = all(_is_the_last_call_alone(outcome) for outcome in wrong)
+    return [wrong[0].shows("clears-leaves" if alone else "stale")] if wrong else []
 
 
 def _is_the_last_call_alone(outcome: Outcome) -> bool:
@@ -257,33 +303,15 @@ def _is_the_last_call_alone(outcome: Outcome) -> bool:
     return all(close(got, want) for got, want in zip(outcome.numbers or (), alone.expected))
 
 
-def _wrong_on_long(outcomes: list[Outcome], walk: set[str]) -> list[Mistake]:
-    if "plain-recursion" in walk:
-        return []
-    late = "no answer in the time allowed."
+def _wrong_on_long(outcomes: list[Outcome], walk_is_named: bool) -> list[Mistake]:
+    """The last of these graphs has many paths, the others are deep."""
+    late = [o for o in outcomes if o.ended == SLOW]
+    deep = [o for o in outcomes if o.failure and o.failure.kind == "RecursionError"]
+    wrong = [o for o in outcomes if o.differences]
     if outcomes[-1].ended == SLOW:
-        text = (
-            f"{outcomes[-1].trial.text}: {late} Every node must be visited once, however many "
-            "paths lead to it; yours goes along every path."
-        )
-        return [Mistake("every-path", "goes along every path, one by one", text)]
-    for o in outcomes:
-        if o.failure and o.failure.kind == "RecursionError":
-            text = (
-                f"{o.trial.text}: RecursionError. A function that calls itself for every input "
-                "goes as deep as the graph; use a list as a stack instead. (Here "
-                "sys.setrecursionlimit does nothing: a higher limit only fails later.)"
-            )
-            return [Mistake("recursion-limit", "recurses, and fails on long chains", text)]
-    for o in outcomes:
-        if o.ended == SLOW:
-            text = (
-                f"{o.trial.text}: {late} The time should grow with the number of operations; "
-                "searching a list for every node makes it grow with the square (use a set for the "
-                "nodes seen)."
-            )
-            return [Mistake("slow", "takes too long on long chains", text)]
-    wrong = next((o for o in outcomes if o.differences), None)
-    if wrong is not None and not walk:
-        return [Mistake("long", "goes wrong on long chains", wrong.in_words())]
-    return []
+        return [outcomes[-1].shows("every-path")]
+    if deep:
+        return [mistake("recursion-limit", graph=deep[0].trial.text)]
+    if late:
+        return [late[0].shows("slow")]
+    return [wrong[0].shows("long")] if wrong and not walk_is_named else []

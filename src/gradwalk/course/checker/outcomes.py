@@ -4,23 +4,45 @@ from __future__ import annotations
 
 import functools
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from gradwalk.course.checker.process import Failure
 from gradwalk.course.checker.trials import GraphTrial
 from gradwalk.printers.scalars import number
 
+MISTAKES = Path(__file__).with_name("mistakes.toml")
 SLOW, NOT_TRIED = "slow", "not tried"  # endings that are not a message of the process
 TOLERANCE = 1e-9  # relative above 1, absolute below
 
 
 def close(got: float, want: float) -> bool:
     """Whether two numbers are the same but for rounding; NaN is close to nothing."""
-    if got == want:
-        return True
-    return math.isfinite(got) and abs(got - want) <= TOLERANCE * max(1.0, abs(want))
+    return math.isclose(got, want, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+class Mistake(NamedTuple):
+    """Something an engine does wrong."""
+
+    key: str  # the same in every release: for tables and statistics
+    title: str
+    text: str
+
+
+@functools.cache
+def known_mistakes() -> dict[str, dict[str, str]]:
+    """The title and the text of every mistake, by its name."""
+    return tomllib.loads(MISTAKES.read_text(encoding="utf-8"))
+
+
+def mistake(name: str, key: str = "", **facts: Any) -> Mistake:
+    """A mistake of that name, its words filled in; the key is the first word of the name."""
+    entry = known_mistakes()[name]
+    key = key or name.partition(" ")[0]
+    return Mistake(key, entry["title"].format(**facts), entry["text"].format(**facts))
 
 
 class Difference(NamedTuple):
@@ -66,6 +88,10 @@ class Outcome:
         """Whether these are the gradients that came back."""
         return all(close(self.of(name), gradients.get(name, 0.0)) for name in self.trial.names)
 
+    def shows(self, name: str, key: str = "", **facts: Any) -> Mistake:
+        """A mistake that shows here."""
+        return mistake(name, key, example=self.in_words(), **facts)
+
     def in_words(self) -> str:
         """The first thing that is wrong here, as a sentence."""
         if self.failure is not None:
@@ -96,11 +122,3 @@ def raised(failure: Failure) -> str:
     where = f" (line {failure.line})" if failure.line else ""
     message = f": {failure.message}" if failure.message else ""
     return f"raises {failure.kind}{message}{where}"
-
-
-class Mistake(NamedTuple):
-    """Something an engine does wrong."""
-
-    key: str  # the same in every release: for tables and statistics
-    title: str
-    text: str

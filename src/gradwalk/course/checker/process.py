@@ -6,12 +6,12 @@ import marshal
 import os
 import re
 import secrets
-import selectors
 import signal
 import struct
 import subprocess
 import sys
-import time
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,15 +55,16 @@ class Forbidden(Exception):
         super().__init__(f"line {line} {reason}" if line else f"the file {reason}")
 
 
+class NotLoaded(Exception):
+    """The file does not run."""
+
+
 class Ended(Exception):
     """The process ended without an answer, and not by the file's own doing."""
 
 
 class TooSlow(Ended):
     """The process took longer than allowed."""
-
-
-Answer = list[float] | Failure
 
 
 def supported() -> str:
@@ -83,46 +84,54 @@ class LearnerProcess:
         self._limits = limits
         self._key = secrets.token_bytes(runner.KEY_BYTES)
         self._received = 0
-        self._data = b""
+        self._late = False
         # -I and -S: nothing but the standard library can be found, no variable is read.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(Path(runner.__file__).resolve())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            bufsize=0,
             cwd=os.sep,
             env={name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ},
             start_new_session=True,  # a group of its own, so that all of it can be ended
         )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._to, False)
-        os.set_blocking(self._from, False)
         self._first_request = self._key + _framed((source, limits.seconds, limits.megabytes))
 
     def __enter__(self) -> LearnerProcess:
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # macOS: it has ended
-            pass
+        self._kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):  # of a request that was not read
+                    stream.close()
 
-    def load(self) -> Failure | None:
-        """Run the learner's file; return what it raised, if anything."""
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # macOS: it has ended
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def load(self) -> None:
+        """Run the learner's file."""
         self._exchange(self._first_request)  # nothing of the learner's has run so far
-        kind, payload = self._exchange(b"")
-        if kind == runner.LOADED and not payload:
-            return None
-        return _failure(payload) if kind == runner.FAILED else self._forged()
+        try:
+            kind, payload = self._exchange(b"")
+        except TooSlow:
+            seconds = self._limits.seconds
+            late = f"it takes more than {seconds} s before anything is asked of it"
+            raise NotLoaded(late) from None
+        except Ended as error:
+            raise NotLoaded(f"the process {error}") from None
+        if kind == runner.FAILED:
+            failure = _failure(payload)
+            where = f"line {failure.line}: " if failure.line else ""
+            what = "" if failure.kind == "LookupError" else f"{failure.kind}: "
+            raise NotLoaded(f"{where}{what}{failure.message}".removesuffix(": "))
+        if kind != runner.LOADED or payload:
+            self._forged()
 
-    def ask(self, trial: tuple[Any, Any, Any], count: int) -> Answer:
+    def ask(self, trial: tuple[Any, Any, Any], count: int) -> list[float] | Failure:
         """Ask for the numbers of one graph, of which there must be `count`."""
         kind, payload = self._exchange(_framed(trial))
         if kind == runner.NUMBERS and len(payload) == 8 * count:
@@ -132,52 +141,32 @@ class LearnerProcess:
     # -- the pipe ----------------------------------------------------------------------------------
 
     def _exchange(self, request: bytes) -> tuple[bytes, bytes]:
-        """Send a request and wait for its answer, both within the time allowed."""
-        deadline = time.monotonic() + self._limits.patience
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._from, selectors.EVENT_READ)
-            if request:
-                selector.register(self._to, selectors.EVENT_WRITE)
-            while True:
-                message = self._message()
-                if message is not None:
-                    return message
-                ready = selector.select(max(0.0, deadline - time.monotonic()))
-                if not ready:
-                    raise TooSlow
-                for key, _ in ready:
-                    if key.fd == self._from:
-                        self._read()
-                    else:
-                        request = request[self._write(request) :]
-                        if not request:
-                            selector.unregister(self._to)
-
-    def _write(self, request: bytes) -> int:
+        """Send a request and wait for its answer; the process is killed if both take too long."""
+        timer = threading.Timer(self._limits.patience, self._give_up)
+        timer.start()
         try:
-            return os.write(self._to, request)
-        except BlockingIOError:
-            return 0
-        except BrokenPipeError:
-            self._read_the_rest()
-            return len(request)
+            assert self._process.stdin is not None
+            with suppress(BrokenPipeError):  # it ended; what it sent before may be the reason
+                self._process.stdin.write(request)
+                self._process.stdin.flush()
+            return self._message()
+        finally:
+            timer.cancel()
 
-    def _read(self) -> None:
-        try:
-            part = os.read(self._from, 1 << 16)
-        except BlockingIOError:
-            return
-        if not part:
+    def _give_up(self) -> None:
+        self._late = True
+        self._kill()
+
+    def _read(self, count: int) -> bytes:
+        assert self._process.stdout is not None
+        data = self._process.stdout.read(count)
+        if len(data) < count:
             self._gone()
-        self._data += part
-
-    def _read_the_rest(self) -> None:
-        """Read what it sent before it ended: perhaps the reason."""
-        os.set_blocking(self._from, True)
-        while part := os.read(self._from, 1 << 16):
-            self._data += part
+        return data
 
     def _gone(self) -> None:
+        if self._late:
+            raise TooSlow
         try:
             status = self._process.wait(timeout=self._limits.patience)
         except subprocess.TimeoutExpired:
@@ -190,18 +179,12 @@ class LearnerProcess:
             raise Ended(f"was ended by {_signal_name(-status)}")
         raise Forbidden(f"ends the process before its answers are there (status {status})")
 
-    def _message(self) -> tuple[bytes, bytes] | None:
-        """The next message, if all of it has arrived; its tag must be made with the key."""
-        header = runner.HEADER
-        if len(self._data) < header.size:
-            return None
-        kind, length, proof = header.unpack_from(self._data)
+    def _message(self) -> tuple[bytes, bytes]:
+        """The next message; its tag must be made with the key."""
+        kind, length, proof = runner.HEADER.unpack(self._read(runner.HEADER.size))
         if length > LARGEST_ANSWER:
             self._forged()
-        if len(self._data) < header.size + length:
-            return None
-        payload = self._data[header.size : header.size + length]
-        self._data = self._data[header.size + length :]
+        payload = self._read(length)
         expected = runner.tag(self._key, self._received, kind, payload)
         if not secrets.compare_digest(proof, expected):
             self._forged()

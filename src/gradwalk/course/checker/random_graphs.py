@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from gradwalk.course.checker.runner import OPERATIONS
 from gradwalk.course.quiz.draw import ChoiceStream
+from gradwalk.scalar.value import Value
 
 LEAVES = "abcd"
 LARGEST = 20.0
 _TRIES = 200
 
 # How the parser spells each op.
-_SPELLED = {
+WRITTEN = {
     **{"add": "{} + {}", "sub": "{} - {}", "mul": "{}*{}", "div": "{}/{}", "power": "{}^{}"},
     **{"neg": "-{}", "exp": "exp({})", "tanh": "tanh({})", "relu": "relu({})"},
 }
@@ -90,18 +90,15 @@ class _Growing:
             return None
         if op == "relu" and abs(x) < 0.05:
             return None
-        if op in ("exp", "tanh"):
-            value = getattr(math, op)(x) if abs(x) < 3 else math.inf
-        elif op == "relu":
-            value = max(x, 0.0)
-        else:
-            value = OPERATIONS[op](x, *more)
+        if op in ("exp", "tanh") and abs(x) >= 3:
+            return None
+        value = float(OPERATIONS[op](Value(x), *more).data)
         return value if abs(value) <= LARGEST else None
 
     def _state(self, op: str, operands: list[str | float], value: float) -> None:
         name = f"n{len(self.statements) + 1}"
         written = [x if isinstance(x, str) else f"{x:g}" for x in operands]
-        self.statements.append(f"{name} = {_SPELLED[op].format(*written)}")
+        self.statements.append(f"{name} = {WRITTEN[op].format(*written)}")
         self.values[name] = value
         self.unused = [x for x in self.unused if x not in operands] + [name]
 

@@ -52,45 +52,34 @@ OTHER_ENGINES = frozenset({
     "tinygrad", "torch",
 })  # fmt: skip
 # Events that Python reports (docs.python.org/3/library/audit_events.html), and what they mean.
-NEVER = MappingProxyType(
-    {
-        "os.system": "starts another program",
-        "os.exec": "starts another program",
-        "os.fork": "starts another process",
-        "os.forkpty": "starts another process",
-        "os.posix_spawn": "starts another program",
-        "os.spawn": "starts another program",
-        "os.startfile": "starts another program",
-        "pty.spawn": "starts another program",
-        "subprocess.Popen": "starts another program",
-        "_thread.start_new_thread": "starts a thread",
-        "os.kill": "sends a signal",
-        "os.killpg": "sends a signal",
-        "ctypes.dlopen": "uses ctypes",
-        "socket.__new__": "uses the network",
-        "sys.addaudithook": "tampers with the checker",
-        "sys.settrace": "tampers with the checker",
-        "sys.setprofile": "tampers with the checker",
-        "sys._current_frames": "looks into the checker",
-        "gc.get_objects": "looks into the checker",
-        "gc.get_referrers": "looks into the checker",
-        "gc.get_referents": "looks into the checker",
-    }
-)
+NEVER = MappingProxyType({
+    **dict.fromkeys(
+        ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "pty.spawn",
+         "subprocess.Popen"),
+        "starts another program",
+    ),
+    **dict.fromkeys(("os.fork", "os.forkpty"), "starts another process"),
+    "_thread.start_new_thread": "starts a thread",
+    **dict.fromkeys(("os.kill", "os.killpg"), "sends a signal"),
+    "ctypes.dlopen": "uses ctypes",
+    "socket.__new__": "uses the network",
+    **dict.fromkeys(
+        ("sys.addaudithook", "sys.settrace", "sys.setprofile"), "tampers with the checker"
+    ),
+    **dict.fromkeys(
+        ("sys._current_frames", "gc.get_objects", "gc.get_referrers", "gc.get_referents"),
+        "looks into the checker",
+    ),
+})  # fmt: skip
 # The same if the learner's file does it itself; dataclasses and namedtuple may.
-NEVER_DIRECTLY = MappingProxyType(
-    {
-        "compile": "compiles text as code",
-        "exec": "runs text as code",
-        "sys._getframe": "looks into the checker",
-        "code.__new__": "makes code objects",
-        "function.__new__": "makes code objects",
-        "marshal.loads": "makes code objects",
-    }
-)
-FRAMES = frozenset(
-    {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}
-)  # attributes that lead to frames
+NEVER_DIRECTLY = MappingProxyType({
+    "compile": "compiles text as code",
+    "exec": "runs text as code",
+    "sys._getframe": "looks into the checker",
+    **dict.fromkeys(("code.__new__", "function.__new__", "marshal.loads"), "makes code objects"),
+})  # fmt: skip
+# Attributes that lead to frames.
+FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -123,39 +112,38 @@ def compute(make_leaf: Callable[[float], Any], steps: Sequence[tuple[Any, ...]])
     else is a plain number. `("leaf", 2.0)` makes a leaf.
     """
     nodes: list[Any] = []
-    for index, (op, *operands) in enumerate(steps):
-        try:
+    try:
+        for op, *operands in steps:
             if op == "leaf":
                 nodes.append(make_leaf(operands[0]))
             else:
                 given = [nodes[x[0]] if x.__class__ is tuple else x for x in operands]
                 nodes.append(OPERATIONS[op](*given))
-        except Exception as error:
-            raise StepError("forward", index) from error
+    except Exception as error:
+        raise StepError("forward", len(nodes)) from error
     return nodes
 
 
-def run_calls(nodes: list[Any], calls: Sequence[tuple[str, int]]) -> None:
-    """`("backward", i)` calls backward on node i; `("zero", i)` sets its gradient to 0."""
-    for what, index in calls:
-        try:
+def numbers_after(
+    nodes: list[Any], calls: Sequence[tuple[str, int]], watched: Sequence[int]
+) -> list[float]:
+    """Value and gradient of each watched node, after some calls.
+
+    `("backward", i)` calls backward on node i; `("zero", i)` sets its gradient to 0.
+    """
+    phase, index, numbers = "backward", 0, []
+    try:
+        for what, index in calls:
             if what == "zero":
                 nodes[index].grad = 0.0
             else:
                 nodes[index].backward()
-        except Exception as error:
-            raise StepError("backward", index) from error
-
-
-def numbers_of(nodes: list[Any], watched: Sequence[int]) -> list[float]:
-    """Value and gradient of each watched node."""
-    numbers = []
-    for index in watched:
-        try:
+        phase = "read"
+        for index in watched:
             numbers.append(_number(nodes[index].data, "data"))
             numbers.append(_number(nodes[index].grad, "grad"))
-        except Exception as error:
-            raise StepError("read", index) from error
+    except Exception as error:
+        raise StepError(phase, index) from error
     return numbers
 
 
@@ -397,8 +385,7 @@ def answer(value_class: Any, trial: Any, kept: list[Any]) -> tuple[bytes, bytes]
     try:
         nodes = compute(value_class, steps)
         kept.append(nodes)
-        run_calls(nodes, calls)
-        numbers = numbers_of(nodes, watched)
+        numbers = numbers_after(nodes, calls, watched)
     except StepError as error:
         return FAILED, failure(error.phase, error.step, error.__cause__ or error)
     return NUMBERS, struct.pack(f">{len(numbers)}d", *numbers)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import functools
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradwalk.course.checker import runner
-from gradwalk.course.checker.random_graphs import random_graph
+from gradwalk.course.checker.random_graphs import WRITTEN, random_graph
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.scalars import number
 from gradwalk.scalar.value import Value
 
+GRAPHS = Path(__file__).with_name("graphs.toml")
 CHECKED_VALUES = Path(__file__).with_name("checked_values.json")
 LONG = 20_000  # operations in the longest chain
 RANDOM_GRAPHS = 12
@@ -62,8 +64,7 @@ class GraphTrial:
         if self.checked is not None:
             return self.checked
         nodes = runner.compute(Value, self.steps)
-        runner.run_calls(nodes, self.calls)
-        return tuple(runner.numbers_of(nodes, self.watched))
+        return tuple(runner.numbers_after(nodes, self.calls, self.watched))
 
     @property
     def request(self) -> tuple[Any, Any, Any]:
@@ -87,18 +88,13 @@ class GraphTrial:
         return SPELLED[op].format(*shown)
 
 
+def in_print(source: str) -> str:
+    """An expression as people write it."""
+    return source.replace(" * ", "·").replace("*", "·").replace("-", "−")
+
+
 # How people write each operation.
-SPELLED = {
-    "add": "{} + {}",
-    "sub": "{} − {}",
-    "mul": "{}·{}",
-    "div": "{}/{}",
-    "neg": "−{}",
-    "power": "{}**{}",
-    "exp": "exp({})",
-    "tanh": "tanh({})",
-    "relu": "relu({})",
-}
+SPELLED = {op: in_print(text).replace("^", "**") for op, text in WRITTEN.items()}
 
 
 def trial(
@@ -149,8 +145,9 @@ def _plain(x: float) -> float:
 
 
 def _text(source: str, values: Mapping[str, float]) -> str:
-    shown = source.replace(" * ", "·").replace("*", "·").replace("-", "−")
-    return f"{shown} at {', '.join(f'{name} = {number(x)}' for name, x in values.items())}"
+    return (
+        f"{in_print(source)} at {', '.join(f'{name} = {number(x)}' for name, x in values.items())}"
+    )
 
 
 def _calls_in_words(calls: Sequence[str]) -> str:
@@ -163,79 +160,20 @@ def _calls_in_words(calls: Sequence[str]) -> str:
 
 # -- what is tried ---------------------------------------------------------------------------------
 
-ONE_OPERATION: tuple[tuple[str, dict[str, float]], ...] = (
-    ("f = a + b", {"a": 3, "b": -2}),
-    ("f = a - b", {"a": 3, "b": -2}),
-    ("f = a*b", {"a": 3, "b": -2}),
-    ("f = a/b", {"a": 3, "b": -2}),
-    ("f = -a", {"a": 3}),
-    ("f = a^3", {"a": 2}),
-    ("f = a^-1", {"a": -2}),
-    ("f = a^0.5", {"a": 2.25}),
-    ("f = exp(a)", {"a": 0.5}),
-    ("f = tanh(a)", {"a": 0.5}),
-    ("f = tanh(a)", {"a": -1.25}),
-    ("f = relu(a)", {"a": 1.5}),
-    ("f = relu(a)", {"a": -1.5}),
-    ("f = a + 1", {"a": 3}),
-    ("f = a - 2", {"a": 3}),
-    ("f = a*4", {"a": 3}),
-    ("f = a/4", {"a": 3}),
-    ("f = 1 + a", {"a": 3}),
-    ("f = 2 - a", {"a": 3}),
-    ("f = 4*a", {"a": 3}),
-    ("f = 6/a", {"a": 4}),
-)
-# A leaf with several uses; a + and · of plain numbers, so that nothing else can be wrong.
-ADDING: tuple[tuple[str, dict[str, float]], ...] = (
-    ("f = a*a", {"a": 3}),
-    ("b = a + a", {"a": 5}),
-    ("f = a*b + a*c", {"a": 2, "b": 3, "c": -4}),
-    ("f = a + a*b", {"a": 2, "b": 3}),
-    ("e = a*a; f = e*b + a", {"a": 3, "b": 2}),
-    ("y = x^3 + 5*x", {"x": 2}),
-)
-# An inner node with several uses.
-ORDER: tuple[tuple[str, dict[str, float]], ...] = (
-    ("b = a + 1; c = 3*a; d = b*c", {"a": 2}),
-    ("a = x*1; b = a + 1; c = 3*a; d = b*c", {"x": 2}),
-    ("a = 2*x; b = 3*a; c = b + 1; d = a*c", {"x": 1}),
-    ("a = 2*x; b = 3*a; c = b + 1; d = c*a", {"x": 1}),
-    ("h = x*w; g = h*h; L = g + h", {"x": 2, "w": 3}),
-    ("h = x*w; r = h*v; s = r + h; L = s*r", {"x": 2, "w": 3, "v": -2}),
-)
-GRAPHS: tuple[tuple[str, dict[str, float]], ...] = (
-    ("e = a + b; f = e*c", {"a": 2, "b": -3, "c": 10}),
-    ("e = a*b; d = e + c; L = d*f", {"a": 2, "b": -3, "c": 5, "f": -2}),
-    (
-        "n = x1*w1 + x2*w2 + b; o = tanh(n)",
-        {"x1": 2, "w1": -3, "x2": 0, "w2": 1, "b": 6.8813735870195432},
-    ),
-    ("o = (exp(2*n) - 1)/(exp(2*n) + 1)", {"n": 0.8813735870195432}),
-    ("m = (a + b + relu(a - b) + relu(b - a))/2", {"a": 2, "b": -3}),  # the larger of a and b
-    ("m = (a + b + relu(a - b) + relu(b - a))/2", {"a": 2, "b": 2}),  # ½ and ½ at a tie
-)
-DIAMOND = "a = x*1; b = a + 1; c = 3*a; d = b*c"
-AGAIN: tuple[tuple[str, dict[str, float], tuple[str, ...]], ...] = (
-    (DIAMOND, {"x": 2}, ("d", "d")),
-    (DIAMOND, {"x": 2}, ("d", "0 x", "d")),
-    (DIAMOND, {"x": 2}, ("b", "d")),
-    ("p = a*b; L = p*p + a", {"a": 2, "b": -1}, ("p", "L", "p")),
-)
-
 
 @functools.lru_cache(maxsize=4)
 def trials(seed: int) -> tuple[GraphTrial, ...]:
     """All trials in the order they are run; the seed draws random graphs."""
+    given = tomllib.loads(GRAPHS.read_text(encoding="utf-8"))
     drawn = [random_graph(f"{seed}/{i}") for i in range(RANDOM_GRAPHS)]
     return (
-        *(trial("values", source, at, calls=()) for source, at in ONE_OPERATION),
-        *(trial("locals", source, at) for source, at in ONE_OPERATION),
-        *(trial("adding", source, at) for source, at in ADDING),
-        *(trial("order", source, at) for source, at in ORDER),
-        *(trial("graphs", source, at) for source, at in (*GRAPHS, *drawn)),
+        *(trial("values", source, at, calls=()) for source, at in given["one_operation"]),
+        *(trial("locals", source, at) for source, at in given["one_operation"]),
+        *(trial("adding", source, at) for source, at in given["adding"]),
+        *(trial("order", source, at) for source, at in given["order"]),
+        *(trial("graphs", source, at) for source, at in (*given["graphs"], *drawn)),
         *checked_trials(),
-        *(trial("again", source, at, calls, leaves_only=True) for source, at, calls in AGAIN),
+        *(trial("again", s, at, calls, leaves_only=True) for s, at, calls in given["again"]),
         *long_trials(),
     )
 

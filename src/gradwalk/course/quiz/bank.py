@@ -12,14 +12,13 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from gradwalk.course.quiz.draw import ChoiceStream
-from gradwalk.course.quiz.quantities import Quantities
-from gradwalk.course.quiz.shape_questions import Shapes
+from gradwalk.course.quiz.quantities import Quantities, Shapes
 from gradwalk.printers.scalars import number
 
 QUESTIONS = Path(__file__).with_name("questions")
@@ -29,10 +28,6 @@ TRIES = 500  # draws until no misconception gives the answer
 APART = 0.02  # between the answer and what mistakes give
 LARGEST = 10_000.0
 _PLACE = re.compile(r"\{(\w+)\}")
-_KEYS = {
-    "id", "kind", "text", "graph", "numbers", "answer", "misconceptions", "options", "leaves",
-    "steps",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,13 +37,13 @@ class Question:
     id: str
     kind: str
     text: str
-    graph: tuple[str, ...] = ()  # one of them is drawn
-    numbers: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    graph: str | Sequence[str] = ()  # one of several is drawn
+    numbers: Mapping[str, Mapping[str, Any] | Sequence[float]] = field(default_factory=dict)
     answer: str = ""
-    misconceptions: tuple[tuple[str, str], ...] = ()  # name, quantity
-    options: tuple[tuple[str, str, str], ...] = ()  # text, quantity, misconception
+    misconceptions: Mapping[str, str] = field(default_factory=dict)  # name -> quantity
+    options: Sequence[Mapping[str, str]] = ()  # each a text, a quantity, a misconception
     leaves: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of arrays
-    steps: tuple[tuple[str, ...], ...] = ()
+    steps: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)
@@ -109,24 +104,11 @@ def misconceptions() -> dict[str, str]:
 
 
 def _question(entry: dict[str, Any], file: str) -> Question:
-    unknown = entry.keys() - _KEYS
+    unknown = entry.keys() - {f.name for f in fields(Question)}
     if unknown:
         raise ValueError(f"{file}, {entry.get('id')}: unknown {', '.join(sorted(unknown))}")
-    graph = entry.get("graph", ())
-    question = Question(
-        id=entry["id"],
-        kind=entry["kind"],
-        text=entry["text"],
-        graph=(graph,) if isinstance(graph, str) else tuple(graph),
-        numbers={name: _range(spec) for name, spec in entry.get("numbers", {}).items()},
-        answer=entry.get("answer", ""),
-        misconceptions=tuple(entry.get("misconceptions", {}).items()),
-        options=tuple((o["text"], o["score"], o["mistake"]) for o in entry.get("options", ())),
-        leaves=entry.get("leaves", {}),
-        steps=tuple(map(tuple, entry.get("steps", ()))),
-    )
-    named = [name for name, _ in question.misconceptions] or [o[2] for o in question.options]
-    for name in named:
+    question = Question(**entry)
+    for name in [*question.misconceptions, *(option["mistake"] for option in question.options)]:
         if name not in misconceptions():
             raise ValueError(f"{file}, {question.id}: {MISCONCEPTIONS} has no '{name}'")
     return question
@@ -148,39 +130,72 @@ def _range(spec: Mapping[str, Any] | Sequence[float]) -> Sequence[float]:
 def draw_question(question: Question, seed: str) -> Drawn:
     """Draw the numbers of a question from a text; no mistake gives the right answer with them."""
     draw = ChoiceStream(f"{question.id} for {seed}")
+    ranges = {name: _range(spec) for name, spec in question.numbers.items()}
+    graphs = [question.graph] if isinstance(question.graph, str) else question.graph
+    make = _shapes if question.leaves else _choices if question.options else _number
     for _ in range(TRIES):
-        numbers = {name: draw.choice(choices) for name, choices in question.numbers.items()}
-        graph = draw.choice(question.graph) if question.graph else ""
-        drawn = _drawn(question, graph, numbers, draw)
+        numbers = {name: draw.choice(choices) for name, choices in ranges.items()}
+        graph = draw.choice(graphs) if graphs else ""
+        drawn = make(question, graph, numbers)
         if drawn is not None:
-            return drawn
+            options = tuple(draw.shuffled(drawn.options)) if drawn.options else ()
+            return replace(drawn, options=options)
     raise ValueError(f"question {question.id}: no numbers were found that tell mistakes apart")
 
 
 def _drawn(
-    question: Question, graph: str, numbers: dict[str, float], draw: ChoiceStream
-) -> Drawn | None:
-    fill = functools.partial(_fill, numbers=numbers)
-    if question.leaves:
-        return _shape_question(question, fill, numbers, draw)
+    question: Question, text: str, answer: float | str, gives: Iterable[tuple[str, float | str]]
+) -> Drawn:
+    wrong = tuple(Wrong(name, given, misconceptions()[name]) for name, given in gives)
+    return Drawn(question.id, question.kind, text, answer, wrong)
+
+
+def _measured(graph: str, numbers: Mapping[str, float]) -> Quantities:
     source = _PLACE.sub(lambda m: f"{numbers[m[1]]:g}", graph)
-    leaves = {n: x for n, x in numbers.items() if re.search(rf"\b{n}\b", source)}
-    measure = Quantities(source, leaves)
-    if question.options:
-        return _choice_question(question, fill, measure, numbers, draw)
+    return Quantities(source, {n: x for n, x in numbers.items() if re.search(rf"\b{n}\b", source)})
+
+
+def _number(question: Question, graph: str, numbers: Mapping[str, float]) -> Drawn | None:
+    """A number is asked for, and each mistake gives another."""
+    measure = _measured(graph, numbers)
     answer = measure(question.answer, **numbers)
     known = {**numbers, "answer": answer}
-    wrong = [
-        Wrong(name, measure(gives, **known), misconceptions()[name])
-        for name, gives in question.misconceptions
-    ]
-    if not _tells_apart([answer, *(float(w.gives) for w in wrong)]):
+    gives = {name: measure(text, **known) for name, text in question.misconceptions.items()}
+    ordered = sorted([answer, *gives.values()])
+    if not all(math.isfinite(x) and abs(x) <= LARGEST for x in ordered):
+        return None
+    if any(b - a < APART for a, b in itertools.pairwise(ordered)):
         return None
     rounding = "" if _is_short(answer) else " (two decimals)"
-    shown = graph.replace("*", "·")
-    known = {name: measure.value(name) for name in measure.index} | numbers
-    text = _fill(question.text.replace("{graph}", shown), known)
-    return Drawn(question.id, question.kind, text + rounding, answer + 0.0, tuple(wrong))
+    named = {name: measure.value(name) for name in measure.index}
+    text = _fill(question.text.replace("{graph}", graph.replace("*", "·")), {**named, **numbers})
+    return _drawn(question, text + rounding, answer + 0.0, gives.items())
+
+
+def _shapes(question: Question, graph: str, numbers: Mapping[str, float]) -> Drawn | None:
+    """The shape of a gradient is asked for, and each mistake gives another."""
+    leaves = {n: [int(numbers[size]) for size in sizes] for n, sizes in question.leaves.items()}
+    shape = Shapes(leaves, question.steps)
+    gives = {name: shape(text) for name, text in question.misconceptions.items()}
+    options = (shape(question.answer), *gives.values())
+    if len(set(options)) < len(options):
+        return None
+    drawn = _drawn(question, _fill(question.text, numbers), options[0], gives.items())
+    return replace(drawn, options=options)
+
+
+def _choices(question: Question, graph: str, numbers: Mapping[str, float]) -> Drawn | None:
+    """The option with the largest score is right; it must stand out clearly."""
+    measure = _measured(graph, numbers)
+    scores = [measure(option["score"], **numbers) for option in question.options]
+    texts = [_fill(option["text"], numbers) for option in question.options]
+    second, best = sorted(scores)[-2:]
+    if not math.isfinite(best) or best - second < APART:
+        return None
+    right = scores.index(best)
+    gives = ((o["mistake"], texts[i]) for i, o in enumerate(question.options) if i != right)
+    drawn = _drawn(question, _fill(question.text, numbers), texts[right], gives)
+    return replace(drawn, options=tuple(texts))
 
 
 def _fill(text: str, numbers: Mapping[str, float]) -> str:
@@ -190,50 +205,3 @@ def _fill(text: str, numbers: Mapping[str, float]) -> str:
 def _is_short(x: float) -> bool:
     """Whether two decimals are exact."""
     return math.isclose(x, round(x, 2), rel_tol=0, abs_tol=1e-9)
-
-
-def _tells_apart(numbers: Sequence[float]) -> bool:
-    if not all(math.isfinite(x) and abs(x) <= LARGEST for x in numbers):
-        return False
-    ordered = sorted(numbers)
-    return all(b - a >= APART for a, b in itertools.pairwise(ordered))
-
-
-def _shape_question(
-    question: Question, fill: Callable[[str], str], numbers: Mapping[str, float], draw: ChoiceStream
-) -> Drawn | None:
-    leaves = {
-        name: [int(numbers[size]) for size in sizes] for name, sizes in question.leaves.items()
-    }
-    shape = Shapes(leaves, question.steps)
-    answer = shape(question.answer)
-    wrong = tuple(
-        Wrong(name, shape(gives), misconceptions()[name]) for name, gives in question.misconceptions
-    )
-    options = [answer, *(str(w.gives) for w in wrong)]
-    if len(set(options)) < len(options):
-        return None
-    shuffled = tuple(draw.shuffled(options))
-    return Drawn(question.id, question.kind, fill(question.text), answer, wrong, shuffled)
-
-
-def _choice_question(
-    question: Question,
-    fill: Callable[[str], str],
-    measure: Quantities,
-    numbers: Mapping[str, float],
-    draw: ChoiceStream,
-) -> Drawn | None:
-    """The option with the largest score is right; it must stand out clearly."""
-    scored = [
-        (measure(score, **numbers), fill(text), name) for text, score, name in question.options
-    ]
-    best, second = sorted((score for score, _, _ in scored), reverse=True)[:2]
-    if not math.isfinite(best) or best - second < APART:
-        return None
-    answer = next(text for score, text, _ in scored if score == best)
-    wrong = tuple(
-        Wrong(name, text, misconceptions()[name]) for score, text, name in scored if score != best
-    )
-    shuffled = tuple(draw.shuffled([text for _, text, _ in scored]))
-    return Drawn(question.id, question.kind, fill(question.text), answer, wrong, shuffled)

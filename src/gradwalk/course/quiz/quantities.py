@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import gradwalk
 from gradwalk.inspect.expression.parser import expression, parse
+from gradwalk.inspect.order.answer import OrderRun
 from gradwalk.inspect.order.lab import run_order
 from gradwalk.inspect.order.recipes import recipe_called
 from gradwalk.inspect.trace.trace import Trace
@@ -92,12 +94,10 @@ class Quantities:
             elif used in self.index:
                 known[used] = self.value(used)
             elif name in self.index and word in ("grad", "paths"):
-                known[used] = self.gradient(name) if word == "grad" else self.paths(name)
+                known[used] = self(f"{'gradient' if word == 'grad' else 'paths'} {name}")
             else:
                 raise ValueError(f"'compute {source}': nothing is called {used}")
         return float(expression(source, known).data)
-
-    # -- one method per word -----------------------------------------------------------------------
 
     def value(self, name: str) -> float:
         """The value of a node."""
@@ -112,26 +112,10 @@ class Quantities:
         consumer = self.index[name]
         return float(local_derivatives(self.trace, [consumer])[consumer][int(argument)])
 
-    def push(self, name: str, argument: str) -> float:
-        """What a right backward pass hands along that edge."""
-        return self.local(name, argument) * self.gradient(name)
-
-    def overwritten(self, name: str) -> float:
-        """Its gradient if each arrival overwrites, with visits in a right order."""
-        return float(run_order(self.trace, "overwrite")[self.index[name]].got)
-
-    def received(self, name: str, order: str) -> float:
-        """Its gradient after visits in this order, or by this recipe."""
-        return float(self._run(order)[self.index[name]].got)
-
-    def lost(self, name: str, order: str) -> float:
-        """What that order loses of it."""
-        return float(self._run(order)[self.index[name]].lost.total)
-
-    def _run(self, order: str) -> Any:
-        if recipe_called(order):
-            return run_order(self.trace, order)
-        return run_order(self.trace, [self.index[name] for name in order.split()])
+    def run(self, order: str = "right") -> OrderRun:
+        """Visits in this order, or by this recipe."""
+        nodes = None if recipe_called(order) else [self.index[name] for name in order.split()]
+        return run_order(self.trace, order if nodes is None else nodes)
 
     def through(self, name: str, other: str) -> float:
         """The part of its gradient that comes along paths through another node."""
@@ -140,30 +124,78 @@ class Quantities:
             raise KeyError(f"{asked.path_count} paths are too many")
         return sum(path.amount for path in asked.paths if self.index[other] in path.nodes)
 
-    def paths(self, name: str) -> float:
-        """How many paths lead to it from the root."""
-        return run_order(self.trace)[self.index[name]].paths
-
-    def edges(self) -> float:
-        """How many edges the graph has; a·a has two, constants have none."""
-        return sum(edge.node in self.index.values() for n in self.trace for _, edge in n.edges)
-
-    def uses(self, name: str) -> float:
-        """How many edges leave a node."""
-        return sum(edge.node == self.index[name] for n in self.trace for _, edge in n.edges)
-
-    def visits(self, recipe: str) -> float:
+    def visits(self, recipe: str) -> int:
         """How many visits a recipe makes."""
-        known = recipe_called(recipe)
-        if known is None:
+        if recipe_called(recipe) is None:
             raise KeyError(f"there is no recipe {recipe}")
-        return sum(map(len, run_order(self.trace, known.name).passes))
+        return sum(map(len, self.run(recipe).passes))
+
+    @property
+    def sources(self) -> list[int]:
+        """The node that each edge begins at; a·a has two edges, constants have none."""
+        nodes = set(self.index.values())
+        return [edge.node for n in self.trace for _, edge in n.edges if edge.node in nodes]
 
 
 _MEASURES: dict[str, Callable[..., float]] = {
-    word: getattr(Quantities, word)
-    for word in (
-        "value", "gradient", "local", "push", "overwritten", "received", "lost", "through", "paths",
-        "edges", "uses", "visits",
-    )
-}  # fmt: skip
+    "value": Quantities.value,
+    "gradient": Quantities.gradient,
+    "local": Quantities.local,
+    # What a right backward pass hands along that edge.
+    "push": lambda of, name, argument: of.local(name, argument) * of.gradient(name),
+    # Its gradient if each arrival overwrites, with visits in a right order.
+    "overwritten": lambda of, name: of.run("overwrite")[of.index[name]].got,
+    # Its gradient after visits in an order; what that order loses of it.
+    "received": lambda of, name, order: of.run(order)[of.index[name]].got,
+    "lost": lambda of, name, order: of.run(order)[of.index[name]].lost.total,
+    "through": Quantities.through,
+    # How many paths lead to it from the root, how many edges there are, how many leave a node.
+    "paths": lambda of, name: of.run()[of.index[name]].paths,
+    "edges": lambda of: len(of.sources),
+    "uses": lambda of, name: of.sources.count(of.index[name]),
+    "visits": Quantities.visits,
+}
+
+
+# -- shapes of arrays ------------------------------------------------------------------------------
+
+FUNCTIONS = ("add", "sub", "mul", "matmul", "tanh", "relu", "exp", "sum", "mean")
+
+
+class Shapes:
+    """The shapes in one computation, and those of its gradients, as text.
+
+    >>> shape = Shapes({"X": (4, 3), "W": (3, 2)}, [["Y", "matmul", "X", "W"], ["L", "sum", "Y"]])
+    >>> shape("gradient W"), shape("value Y"), shape("transposed W"), shape("jacobian Y W")
+    ('(3, 2)', '(4, 2)', '(2, 3)', '(8, 6)')
+    """
+
+    def __init__(self, leaves: Mapping[str, Sequence[int]], steps: Sequence[Sequence[str]]) -> None:
+        self._named: dict[str, Any] = {
+            name: gradwalk.ones(*shape, requires_grad=True) for name, shape in leaves.items()
+        }
+        for name, function, *operands in steps:
+            if function not in FUNCTIONS:
+                raise ValueError(f"'{function}' is not one of {', '.join(FUNCTIONS)}")
+            made = getattr(gradwalk, function)(*(self._named[operand] for operand in operands))
+            made.retain_grad()
+            self._named[name] = made
+        made.backward()
+
+    def __call__(self, text: str) -> str:
+        """A shape: `gradient W`, `value Y`, `transposed W` or `jacobian Y W`."""
+        word, *names = text.split()
+        if word not in _SHAPES:
+            raise ValueError(f"'{text}' is no shape; there are: {', '.join(_SHAPES)}")
+        try:
+            return str(tuple(_SHAPES[word](*(self._named[name] for name in names))))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"'{text}' cannot be computed: {error}") from None
+
+
+_SHAPES: dict[str, Callable[..., Sequence[int]]] = {
+    "gradient": lambda x: x.grad.shape,
+    "value": lambda x: x.shape,
+    "transposed": lambda x: x.shape[::-1],
+    "jacobian": lambda out, x: (math.prod(out.shape), math.prod(x.shape)),
+}

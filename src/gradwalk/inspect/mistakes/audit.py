@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.mistakes.lost import lost_by_values, lost_in
-from gradwalk.inspect.mistakes.pushes import Right, WrongPush, named, wrong_pushes
+from gradwalk.inspect.mistakes.lost_contributions import lost_by_values, lost_in
+from gradwalk.inspect.mistakes.wrong_contributions import Right, WrongPush, named, wrong_pushes
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable
@@ -106,8 +106,8 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
                 report.checked += 1
             except (NotReplayable, ValueError, TypeError, IndexError):
                 report.skipped.append(trace.name(index))
-        for push, text in zip(wrong, named(trace, wrong, right_ones)):
-            report.faults.append(_fault(trace, push.node.index, push.position, text))
+        for push, text in zip(wrong, named(wrong, right_ones)):
+            report.faults.append(_fault(trace, push.alone.node.index, push.position, text))
         sources = {edge.node for i in audited for _, edge in trace.nodes[i].edges}
         for index, text in lost_in(trace, sources.union(audited)).items():
             report.faults.append(_fault(trace, index, None, text))

@@ -12,17 +12,15 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from gradwalk.engine import backward
 from gradwalk.engine import pull as pulling
-from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.trace import from_values as tracing
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op, Rule
@@ -46,7 +44,6 @@ KINDS = {
     "overwrite": "what arrives at an input replaces what is there: = instead of +=",
     "order": "nodes are visited breadth first, some before all their consumers (no op)",
 }
-_ENGINE = ("order",)  # not about one op
 
 
 @dataclass(frozen=True)
@@ -102,23 +99,21 @@ def inject(
     if kind not in KINDS:
         raise ValueError(f"bug {kind!r} is not one of {', '.join(KINDS)}")
     target = _target(kind, op)
-    positions = _positions(kind, target, input)
+    positions = [] if target is None else _positions(target, input)
     named = "" if input is None or target is None else target.inputs[positions[0]]
     bug = Bug(kind, "" if target is None else target.name, named, factor)
     with ExitStack() as undo:
-        _INJECT[kind](undo, target, positions, bug)
+        _AROUND.get(kind, _inject_rules)(undo, target, positions, bug)
         _active.append(bug)
         undo.callback(_active.remove, bug)
         yield bug
 
 
 def _target(kind: str, op: str | Op | None) -> Op | None:
-    if kind in _ENGINE:
-        if op is not None:
-            raise ValueError(f"{kind!r} is about the order of visits, not about one op")
-        return None
+    if kind == "order" and op is not None:
+        raise ValueError("'order' is about the order of visits, not about one op")
     if op is None:
-        if kind == "overwrite":
+        if kind in ("order", "overwrite"):
             return None
         raise ValueError(f"{kind!r} needs the op whose rule is to be wrong: op='tanh'")
     target = op if isinstance(op, Op) else TABLE.get(op)
@@ -129,9 +124,7 @@ def _target(kind: str, op: str | Op | None) -> Op | None:
     return target
 
 
-def _positions(kind: str, op: Op | None, input: str | int | None) -> list[int]:
-    if op is None:
-        return []
+def _positions(op: Op, input: str | int | None) -> list[int]:
     if isinstance(input, str):
         if input not in op.inputs:
             raise ValueError(f"{op.name} has the inputs {', '.join(op.inputs)}, not {input!r}")
@@ -145,22 +138,18 @@ def _positions(kind: str, op: Op | None, input: str | int | None) -> list[int]:
 
 # -- wrong rules -----------------------------------------------------------------------------------
 
-Given = dict[str, Any]  # what a rule asks for, by name; "g" is what arrived
-Change = Callable[[Any, Given], Any]  # the right contribution -> the wrong one
+
+def _transposed(c: Any) -> Any:
+    return c if getattr(c, "ndim", 0) < 2 else reshape(c.mT, shape=tuple(c.shape))
 
 
-def _transposed(c: Any, given: Given) -> Any:
-    if getattr(c, "ndim", 0) < 2:
-        return c
-    return reshape(c.mT, shape=tuple(c.shape))
-
-
-_CHANGES: dict[str, Callable[[Bug], Change]] = {
-    "sign": lambda bug: lambda c, given: -c,
-    "factor": lambda bug: lambda c, given: c * bug.factor,
-    "missing": lambda bug: lambda c, given: zero(c),
-    "mask": lambda bug: lambda c, given: given["g"],
-    "transpose": lambda bug: _transposed,
+# What becomes of a right contribution; g is what arrived.
+_CHANGES: dict[str, Callable[[Any, Any, Bug], Any]] = {
+    "sign": lambda c, g, bug: -c,
+    "factor": lambda c, g, bug: c * bug.factor,
+    "missing": lambda c, g, bug: zero(c),
+    "mask": lambda c, g, bug: g,
+    "transpose": lambda c, g, bug: _transposed(c),
 }
 _MASKING = {
     "relu", "leaky_relu", "clip", "where", "threshold", "hardtanh", "hardsigmoid", "softshrink",
@@ -180,82 +169,46 @@ _TERMS: dict[str, list[Callable[..., Any] | None]] = {
 }
 
 
-def _inject_rule(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
+def _inject_rules(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
+    """Give an op wrong rules, and drop the code that was generated from its own."""
+    rules = _wrong_rules(op, positions, bug)
+    undo.callback(_refresh, op)  # runs last
+    _patch(undo, op, "rules", tuple(rules))
+    _patch(undo, op, "joint", None)  # each input by its own rule
+    _refresh(op)
+
+
+def _wrong_rules(op: Op, positions: list[int], bug: Bug) -> list[Rule | None]:
+    rules = list(op.rules)
+    if bug.kind == "swapped":
+        if len(op.inputs) != 2 or len(positions) != 2 or op.joint is not None:
+            raise ValueError(f"'swapped' is for ops with two differentiable inputs, not {op.name}")
+        return rules[::-1]
+    if bug.kind == "term":
+        if op.name not in _TERMS:
+            raise ValueError(f"'term' is known for {', '.join(sorted(_TERMS))}, not for {op.name}")
+        terms = {i: f for i, f in enumerate(_TERMS[op.name]) if f is not None and i in positions}
+        if not terms:
+            raise ValueError(f"'term' is not known for input {bug.input} of {op.name}")
+        return [Rule(terms[i], False) if i in terms else rule for i, rule in enumerate(rules)]
     if bug.kind == "mask" and op.name not in _MASKING:
         raise ValueError(f"{op.name} has no mask; ops that have one: {', '.join(sorted(_MASKING))}")
-    _change(undo, op, dict.fromkeys(positions, _CHANGES[bug.kind](bug)))
+    return [_changed(rule, bug) if i in positions else rule for i, rule in enumerate(rules)]
 
 
-def _inject_term(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
-    if op.name not in _TERMS:
-        raise ValueError(f"'term' is known for {', '.join(sorted(_TERMS))}, not for {op.name}")
-    terms = {i: function for i, function in enumerate(_TERMS[op.name]) if function is not None}
-    short = {i: Rule(terms[i], partial=False) for i in positions if i in terms}
-    if not short:
-        raise ValueError(f"'term' is not known for input {bug.input} of {op.name}")
-
-    def without(rule: Rule) -> Change:
-        return lambda c, given: rule.function(*(given[name] for name in rule.names))
-
-    names = {i: rule.names for i, rule in short.items()}
-    _change(undo, op, {i: without(rule) for i, rule in short.items()}, names)
-
-
-def _change(
-    undo: ExitStack,
-    op: Op,
-    changes: dict[int, Change],
-    names: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
-) -> None:
-    """Change what the rules of some inputs give; `names` is what the changes ask for."""
-    rules = list(op.rules)
-    right = op.joint
-    if right is None:
-        for i, change in changes.items():
-            rules[i] = _wrong_rule(rules[i], change, names.get(i, ()))
-    else:
-        asked = next(rule for rule in rules if rule is not None).names
-
-        @functools.wraps(right)
-        def joint(*args: Any, wants: tuple[bool, ...]) -> tuple[Any, ...]:
-            given = dict(zip(asked, args))
-            return tuple(
-                changes[i](c, given) if c is not None and i in changes else c
-                for i, c in enumerate(right(*args, wants=wants))
-            )
-
-        _patch(undo, op, "joint", joint)
-    _install(undo, op, rules)
-
-
-def _wrong_rule(rule: Any, change: Change, more: tuple[str, ...]) -> Rule:
+def _changed(rule: Any, bug: Bug) -> Rule:
     """A rule that changes what another one gives."""
-    names = tuple(dict.fromkeys(("g", *rule.names, *more)))
+
+    names = tuple(dict.fromkeys(("g", *rule.names)))
 
     def wrong(*args: Any) -> Any:
         given = dict(zip(names, args))
-        if rule.constant is not None:
-            return change(given["g"] * rule.constant, given)
         right = rule.function(*(given[name] for name in rule.names))
-        return change(given["g"] * right if rule.partial else right, given)
+        return _CHANGES[bug.kind](given["g"] * right if rule.partial else right, given["g"], bug)
 
     made = Rule(0.0, partial=False)
     made.function, made.names, made.constant = wrong, names, None
     return made
-
-
-def _inject_swapped(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
-    if len(op.inputs) != 2 or len(positions) != 2 or op.joint is not None:
-        raise ValueError(f"'swapped' is for ops with two differentiable inputs, not {op.name}")
-    _install(undo, op, [op.rules[1], op.rules[0]])
-
-
-def _install(undo: ExitStack, op: Op, rules: list[Rule | None]) -> None:
-    """Give an op other rules, and drop the code that was generated from its own."""
-    undo.callback(_refresh, op)  # runs last
-    undo.callback(setattr, op, "rules", op.rules)
-    op.rules = tuple(rules)
-    _refresh(op)
 
 
 def _refresh(op: Op) -> None:
@@ -280,14 +233,10 @@ def _inject_unsummed(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -
 
     def fit(contribution: Any, node: Any, position: int) -> Any:
         if node.op is op and position in positions and node.metas is not None:
-            shape = node.metas[position][0]
-            given = tuple(contribution.shape)
-            lead = len(given) - len(shape)
-            first: list[Any] = [0] * lead
-            first += [
-                slice(0, 1) if n == 1 < m else slice(None) for n, m in zip(shape, given[lead:])
-            ]
-            contribution = contribution[tuple(first)]
+            shape, lead = node.metas[position][0], contribution.ndim - len(node.metas[position][0])
+            ones = zip(shape, contribution.shape[lead:])
+            kept = [slice(0, 1) if n == 1 < m else slice(None) for n, m in ones]
+            contribution = contribution[(0,) * lead + tuple(kept)]
         return right(contribution, node, position)
 
     _patch(undo, pulling, "fit", fit)
@@ -314,14 +263,11 @@ def _inject_stale_values(undo: ExitStack, op: Op) -> None:
     """
     earlier: dict[Any, Any] = {}
 
-    def noting(listed: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
-        def order(roots: Any) -> list[Any]:
-            nodes = listed(roots)
-            for before, v in itertools.pairwise(v for v in nodes if v.op is op):
-                earlier.setdefault(v, before)
-            return nodes
-
-        return order
+    def noting(listed: Callable[[Any], list[Any]], roots: Any) -> list[Any]:
+        nodes = listed(roots)
+        for before, v in itertools.pairwise(v for v in nodes if v.op is op):
+            earlier.setdefault(v, before)
+        return nodes
 
     def contributions(v: Any, g: float) -> tuple[float | None, ...]:
         return scalar_push.contributions(earlier.get(v, v), g)
@@ -330,8 +276,8 @@ def _inject_stale_values(undo: ExitStack, op: Op) -> None:
         for source, contribution in zip(v.inputs, contributions(v, v._grad)):
             source._grad += contribution or 0.0
 
-    _patch(undo, scalar_value, "inner_first", noting(scalar_push.inner_first))
-    _patch(undo, tracing, "inputs_first", noting(inputs_first))
+    for module, listing in ((scalar_value, "inner_first"), (tracing, "inputs_first")):
+        _patch(undo, module, listing, functools.partial(noting, getattr(module, listing)))
     _patch(undo, tracing, "contributions", contributions)
     undo.callback(scalar_push.pushes.pop, op, None)
     scalar_push.pushes[op] = push
@@ -397,10 +343,7 @@ def _breadth_first(roots: Any, stop: Any = (), leaves: bool = True) -> list[Any]
     return order[::-1]
 
 
-_INJECT: dict[str, Callable[[ExitStack, Any, list[int], Bug], None]] = {
-    **dict.fromkeys(_CHANGES, _inject_rule),
-    "term": _inject_term,
-    "swapped": _inject_swapped,
+_AROUND: dict[str, Callable[[ExitStack, Any, list[int], Bug], None]] = {
     "unsummed": _inject_unsummed,
     "stale": _inject_stale,
     "overwrite": _inject_overwrite,

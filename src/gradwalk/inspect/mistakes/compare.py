@@ -10,13 +10,13 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError
 from gradwalk.inspect.mistakes.diagnosis import diagnose
+from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.live import gradient_of, is_tensor, numbers_of
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import wrapped
-from gradwalk.inspect.trace.trace import Edge, Trace
-from gradwalk.inspect.why.path_counts import Cone
+from gradwalk.inspect.trace.trace import Trace
 from gradwalk.inspect.why.why import place_of
 
 __all__ = ["Compared", "Comparison", "compare"]
@@ -27,14 +27,14 @@ class Compared:
     """One gradient derived by hand, judged by the largest number in the right one."""
 
     name: str
-    exact: bool  # equal to the last bit
-    close: bool  # equal up to rounding
-    largest_difference: float
-    at: tuple[int, ...] | None  # where it is
-    given: float | None  # the number there
-    right: float | None  # and the true one
-    shape: tuple[int, ...]
-    diagnosis: str | None  # what is wrong, if it can be told
+    exact: bool = False  # equal to the last bit
+    close: bool = False  # equal up to rounding
+    largest_difference: float = np.inf
+    at: tuple[int, ...] | None = None  # where it is
+    given: float | None = None  # the number there
+    right: float | None = None  # and the true one
+    shape: tuple[int, ...] = ()
+    diagnosis: str | None = None  # what is wrong, if it can be told
     node: int | None = None
 
 
@@ -67,13 +67,13 @@ class Comparison(Report):
             for line in (one.diagnosis or "").splitlines():
                 lines += wrapped(line.strip(), "    ", "    ")
         if self.first_wrong is not None and sum(not one.close for one in self.tensors) > 1:
-            lines.append(
+            lines += wrapped(
                 f"Begin with {self.first_wrong}: it is the nearest to the loss, and what lies "
-                "behind it may be wrong only because of it."
+                "behind it may be wrong only because of it.",
+                "",
+                "",
             )
-        return "\n".join(
-            line for text in lines for line in (wrapped(text, "", "") if len(text) > 80 else [text])
-        )
+        return "\n".join(lines)
 
 
 def compare(loss: Any, gradients: Any = None, *, rtol: float | None = None) -> Comparison:
@@ -113,20 +113,16 @@ def compare(loss: Any, gradients: Any = None, *, rtol: float | None = None) -> C
 
 
 def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -> Compared:
-    uses: dict[str, Any] = {}
-    node = None
-    if trace is not None:
-        start = place_of(trace, thing)
-        node = start.node
-        name = trace.name(node)
+    start = None if trace is None else place_of(trace, thing)
+    if trace is not None and start is not None:
+        name = trace.name(start.node)
         right = trace.sweep.grad(start.node, start.output)
-        shape = trace.nodes[node].metas[start.output][0]
+        shape = trace.nodes[start.node].metas[start.output][0]
         if right is not None and not is_array(right):
             raise ValueError(
                 f"the gradient of {name} was not kept. Fix: record with keep='all', or a larger "
                 "budget"
             )
-        uses = uses_of(trace, start)
     else:
         name = getattr(thing, "label", "") or type(thing).__name__
         right = gradient_of(thing) if is_tensor(thing) else thing.grad
@@ -138,28 +134,24 @@ def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -
     scale = float(np.abs(other[np.isfinite(other)]).max(initial=0.0)) or 1.0
     # gradcheck's tolerances, but relative: a gradient of 1e-7 may be wrong as well.
     atol = max(rtol, 1e-5) * scale
+    compared = Compared(name, shape=right.shape, node=None if start is None else start.node)
     if one.shape != other.shape:
-        diagnosis = diagnose(one, other, atol=atol)
-        return Compared(name, False, False, np.inf, None, None, None, right.shape, diagnosis, node)
+        compared.diagnosis = diagnose(one, other, atol=atol)
+        return compared
     with np.errstate(all="ignore"):
         same = (one == other) | (np.isnan(one) & np.isnan(other))
         apart = np.where(same, 0.0, np.abs(one - other))
     apart = np.where(np.isnan(apart), np.inf, apart)
-    at = tuple(map(int, np.unravel_index(int(np.argmax(apart)), apart.shape))) if one.size else None
-    worst = float(apart.max(initial=0.0))
-    close = worst <= rtol * scale
-    return Compared(
-        name=name,
-        exact=bool(same.all()),
-        close=close,
-        largest_difference=worst,
-        at=at,
-        given=None if at is None else float(one[at]),
-        right=None if at is None else float(other[at]),
-        shape=right.shape,
-        diagnosis=None if close else diagnose(one, other, uses=uses, atol=atol),
-        node=node,
-    )
+    compared.exact, compared.largest_difference = bool(same.all()), float(apart.max(initial=0.0))
+    compared.close = compared.largest_difference <= rtol * scale
+    if one.size:
+        at = compared.at = tuple(map(int, np.unravel_index(int(np.argmax(apart)), apart.shape)))
+        compared.given, compared.right = float(one[at]), float(other[at])
+    if not compared.close:
+        if trace is not None and start is not None:
+            compared.diagnosis = overwritten(trace, one, contributions_to(trace, start))
+        compared.diagnosis = compared.diagnosis or diagnose(one, other, atol=atol)
+    return compared
 
 
 def _numbers(name: str, given: Any) -> Any:
@@ -173,16 +165,3 @@ def _numbers(name: str, given: Any) -> Any:
             "array, a list or a number."
         )
     return array
-
-
-def uses_of(trace: Trace, start: Edge) -> dict[str, Any]:
-    """What arrives from each place where it is used: a lost one can then be named."""
-    uses: dict[str, Any] = {}
-    for consumer, argument in Cone.of(trace, start, trace.sweep).uses[start.node]:
-        pushed = trace.sweep.pushed[consumer]
-        if not pushed or not is_array(pushed[argument]):
-            return {}
-        line = trace.nodes[consumer].line
-        place = f"{trace.name(consumer)}, argument {argument}" + (f" ({line})" if line else "")
-        uses[place] = pushed[argument]
-    return uses

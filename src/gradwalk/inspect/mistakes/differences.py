@@ -1,14 +1,16 @@
 """Jacobians two ways: by backward, and by nudging the inputs (central differences).
 
-One row per output element: walk backward from it alone. One column per input element: nudge it by
-±eps and see how the outputs move. Tensors and Values alike; a Value is one element.
+One row per output element: walk backward from it alone. One column per input element: nudge it and
+see how the outputs move. Tensors and Values alike; a Value is one element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from gradwalk.engine import gradients
 from gradwalk.engine.modes import enable_grad
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.evidence import Array, Evidence, Mask, differs
+from gradwalk.scalar.value import Value
+from gradwalk.tensors.tensor import Tensor
 
 Function = Callable[..., Any]
 
@@ -30,39 +34,29 @@ class Tolerance:
     rtol: float = 1e-3
 
 
-@dataclass(frozen=True)
-class JacobianPair:
-    """The Jacobian of one output in one input, by backward and by differences."""
+@dataclass(frozen=True, kw_only=True)
+class WrongJacobian(Evidence):
+    """A Jacobian by backward, `given`, that is not the one by central differences, `right`."""
 
-    output: int
-    input: int
-    input_shape: tuple[int, ...]
-    analytic: Array  # (output elements, input elements), and so are the others
+    place: int  # of the output; that of the input is `argument`
     ahead: Array  # one-sided differences: (f(x + eps) - f(x)) / eps
     behind: Array  # (f(x) - f(x - eps)) / eps
-    noise: Array  # (output elements, 1): what rounding of f(x) alone does to these
-    value: Array  # of the output
-    tolerance: Tolerance
+    noise: Array  # per element, what rounding of f(x) alone does to these
 
-    @property
-    def numeric(self) -> Array:
-        """The central difference, the mean of the two one-sided ones."""
-        return (self.ahead + self.behind) / 2
-
-    @property
+    @cached_property
     def wrong(self) -> Mask:
         """Where the two disagree."""
-        return differs(self.analytic, self.numeric, self.tolerance.atol, self.tolerance.rtol)
+        return differs(self.given, self.right, self.atol, self.rtol)
 
-    @property
+    @cached_property
     def kinks(self) -> Mask:
         """Where they disagree because the slopes on the two sides of the input do.
 
         What backward gives then lies between the two; elsewhere it is wrong, kink or not.
         """
         low, high = np.minimum(self.ahead, self.behind), np.maximum(self.ahead, self.behind)
-        slack = self.tolerance.atol + self.tolerance.rtol * np.maximum(np.abs(low), np.abs(high))
-        between = (self.analytic >= low - slack) & (self.analytic <= high + slack)
+        slack = self.atol + self.rtol * np.maximum(np.abs(low), np.abs(high))
+        between = (self.given >= low - slack) & (self.given <= high + slack)
         return np.asarray(self.wrong & between & (high - low > slack + self.noise))
 
     @property
@@ -73,89 +67,160 @@ class JacobianPair:
     @property
     def only_rounding(self) -> bool:
         """Whether all of the disagreement is no larger than the rounding of the outputs."""
-        return not (self.wrong & ~(np.abs(self.analytic - self.numeric) <= self.noise)).any()
+        return not (self.wrong & ~(np.abs(self.given - self.right) <= self.noise)).any()
 
-    @property
-    def worst(self) -> tuple[int, int]:
-        """Row and column of the element that is furthest off; a kink only if there is no other."""
-        errors = np.abs(self.analytic - self.numeric)
+    @cached_property
+    def worst(self) -> tuple[int, ...]:
+        """The element that is furthest off; a kink only if there is no other."""
+        errors = np.abs(self.given - self.right)
         errors = np.where(np.isfinite(errors), errors, np.inf)
         considered = self.wrong if self.only_kinks else self.wrong & ~self.kinks
-        row, column = np.unravel_index(np.argmax(np.where(considered, errors, -1)), errors.shape)
-        return int(row), int(column)
+        at = np.unravel_index(np.argmax(np.where(considered, errors, -1)), errors.shape)
+        return tuple(map(int, at))
 
     @property
     def badness(self) -> tuple[bool, float]:
         """For the choice of the Jacobian to report: a wrong rule before a kink, then by size."""
-        analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
-        error = abs(analytic - numeric) / (self.tolerance.atol + self.tolerance.rtol * abs(numeric))
+        given, right = self.given[self.worst], self.right[self.worst]
+        error = abs(given - right) / (self.atol + self.rtol * abs(right))
         return not self.only_kinks, float(error) if np.isfinite(error) else np.inf
 
-    def evidence(self, others: Mapping[int, Array]) -> Evidence:
+    def evidence(self, among: Iterable[WrongJacobian] = ()) -> Evidence:
         """The two Jacobians, kinks left out, and the right ones of other inputs."""
-        kinks, shape = self.kinks, self.value.shape + self.input_shape
-        identity = np.eye(self.value.size).reshape(2 * self.value.shape)
-        return Evidence(
-            np.where(kinks, 0, self.analytic).reshape(shape),
-            np.where(kinks, 0, self.numeric).reshape(shape),
-            self.value.shape,
-            self.tolerance.atol,
-            self.tolerance.rtol,
-            argument=self.input,
-            output=self.value,
-            g=identity,
-            others=others,
+        alike = (o for o in among if (o.place, o.right.shape) == (self.place, self.right.shape))
+        return replace(
+            self,
+            given=np.where(self.kinks, 0, self.given),
+            right=np.where(self.kinks, 0, self.right),
+            g=np.eye(math.prod(self.output_shape)).reshape(2 * self.output_shape),
+            others={other.argument: other.right for other in alike},
         )
 
 
-def compare(func: Function, inputs: Sequence[Any], tolerance: Tolerance) -> list[JacobianPair]:
-    """Both Jacobians of every output in every input that is checked."""
+def wrong_jacobians(
+    func: Function, inputs: Sequence[Any], tolerance: Tolerance
+) -> list[WrongJacobian]:
+    """The Jacobians that are wrong, among those of every output in every input to be checked."""
     checked = [i for i, x in enumerate(inputs) if is_checked(x)]
     pairs = []
     with enable_grad(), np.errstate(all="ignore"):
         outputs = outputs_of(func, inputs)
         now = [numbers(out) for out in outputs]
         by_backward = [jacobians(out, [inputs[i] for i in checked]) for out in outputs]
-        for place, position in enumerate(checked):
-            after, before = _nudged(func, inputs, inputs[position], now, tolerance.eps)
+        for column, position in enumerate(checked):
+            x = numbers(inputs[position])
+            with _settable(inputs[position]) as put:
+
+                def run(at: Array) -> list[Array]:
+                    put(at)
+                    return [numbers(out) for out in outputs_of(func, inputs)]
+
+                steps = np.full(x.shape, tolerance.eps)
+                sides = [side for _, *side in nudges(run, now, x, steps)]
             for k, value in enumerate(now):
-                column = value.reshape(-1, 1)
-                pair = JacobianPair(
-                    output=k,
-                    input=position,
-                    input_shape=numbers(inputs[position]).shape,
-                    analytic=by_backward[k][place],
-                    ahead=(after[k] - column) / tolerance.eps,
-                    behind=(column - before[k]) / tolerance.eps,
-                    noise=4 * np.spacing(np.abs(column)) / tolerance.eps,
-                    value=value,
-                    tolerance=tolerance,
+                shape = value.shape + x.shape
+                ahead, behind = (
+                    np.array([side[s][k] for side in sides]).reshape(x.size, value.size).T
+                    for s in range(2)
+                )
+                rounding = 4 * np.spacing(np.abs(value)) / tolerance.eps
+                pair = WrongJacobian(
+                    by_backward[k][column].reshape(shape),
+                    ((ahead + behind) / 2).reshape(shape),
+                    value.shape,
+                    tolerance.atol,
+                    tolerance.rtol,
+                    argument=position,
+                    output=value,
+                    place=k,
+                    ahead=ahead.reshape(shape),
+                    behind=behind.reshape(shape),
+                    noise=rounding.reshape(value.shape + (1,) * x.ndim),
                 )
                 pairs.append(pair)
-    return pairs
+    return [pair for pair in pairs if pair.wrong.any()]
+
+
+def nudges(
+    run: Callable[[Array], list[Array]], now: list[Array], x: Array, steps: Array
+) -> Iterator[tuple[tuple[int, ...], list[Array], list[Array]]]:
+    """Nudge each element of x: its place, and the slopes of every output ahead and behind.
+
+    `now` has the outputs as they are, without a nudge.
+    """
+    for place in np.ndindex(x.shape):
+        by = np.zeros(x.shape)
+        by[place] = step = steps[place]
+        after, before = run(x + by), run(x - by)
+        ahead = [(up - out) / step for up, out in zip(after, now, strict=True)]
+        yield place, ahead, [(out - down) / step for out, down in zip(now, before, strict=True)]
+
+
+@contextmanager
+def _settable(x: Any) -> Iterator[Callable[[Array], None]]:
+    """A function that gives x other numbers; at the end it has its own again."""
+    before = x.data if isinstance(x, Value) else x._array.copy()
+
+    def put(numbers: Any) -> None:
+        if isinstance(x, Value):
+            x.data = numbers if numbers is before else numbers.item()
+        else:
+            x._array[...] = numbers
+
+    try:
+        yield put
+    finally:
+        put(before)
 
 
 def jacobians(output: Any, inputs: Sequence[Any]) -> list[Array]:
     """The Jacobian of one output in each input by backward: zeros where nothing arrives."""
-    if is_value(output):
-        return _value_gradients(output, inputs)
+    if isinstance(output, Value):
+        with grads_put_back({*inputs_first([output]), *inputs}):
+            output.backward()
+            return [np.array([[x.grad]], np.float64) for x in inputs]
     rows = [np.zeros((output.numel(), x.numel())) for x in inputs]
-    if output.requires_grad:
-        for row in range(output.numel()):
-            seed = np.zeros(output.shape, output.dtype)
-            seed.flat[row] = 1
-            seeds = gradients.wrap(seed)
-            got = gradients.grad(output, inputs, seeds, retain_graph=True, allow_unused=True)
-            for jacobian, g in zip(rows, got, strict=True):
-                if g is not None:
-                    jacobian[row] = numbers(g).ravel()
+    for row in range(output.numel() if output.requires_grad else 0):
+        seed = np.zeros(output.shape, output.dtype)
+        seed.flat[row] = 1
+        seeds = gradients.wrap(seed)
+        got = gradients.grad(output, inputs, seeds, retain_graph=True, allow_unused=True)
+        for jacobian, g in zip(rows, got, strict=True):
+            if g is not None:
+                jacobian[row] = numbers(g).ravel()
     return rows
 
 
-def _value_gradients(output: Any, inputs: Sequence[Any]) -> list[Array]:
-    with grads_put_back({*inputs_first([output]), *inputs}):
-        output.backward()
-        return [np.array([[x.grad]], np.float64) for x in inputs]
+def gradient_of(
+    func: Function, inputs: Sequence[Any], weights: Sequence[Any] | None = None
+) -> tuple[Function, tuple[Any, ...]]:
+    """The gradient of `func` as a function of its inputs and of a weight per output, and those."""
+    count = len(inputs)
+    checked = [i for i, x in enumerate(inputs) if is_checked(x)]
+    if weights is None:
+        random = np.random.default_rng(0)
+        with enable_grad():
+            outputs = outputs_of(func, inputs)
+        weights = [gradients.wrap(random.standard_normal(o.shape).astype(o.dtype)) for o in outputs]
+        for weight in weights:
+            weight.requires_grad = True
+
+    def gradient(*args: Any) -> tuple[Any, ...]:
+        outputs = outputs_of(func, args[:count])
+        pairs = [(o, w) for o, w in zip(outputs, args[count:], strict=True) if o.requires_grad]
+        wanted = [args[i] for i in checked]
+        if not pairs:
+            return tuple(gradients.wrap(np.zeros(x.shape, x.dtype)) for x in wanted)
+        return gradients.grad(
+            [output for output, _ in pairs],
+            wanted,
+            [weight for _, weight in pairs],
+            create_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+
+    return gradient, (*inputs, *weights)
 
 
 @contextmanager
@@ -171,31 +236,6 @@ def grads_put_back(values: Iterable[Any]) -> Iterator[None]:
             v.grad = grad
 
 
-def _nudged(
-    func: Function, inputs: Sequence[Any], x: Any, now: list[Array], eps: float
-) -> list[list[Array]]:
-    """The outputs with each element of x a little larger, then a little smaller: a column each."""
-    shape = numbers(x).shape
-    sides = [[np.empty((value.size, int(np.prod(shape)))) for value in now] for _ in range(2)]
-    for column, index in enumerate(np.ndindex(shape)):
-        before = x.data if is_value(x) else x._array[index]
-        try:
-            for side, moved in zip(sides, (before + eps, before - eps), strict=True):
-                _put(x, index, moved)
-                for matrix, out in zip(side, outputs_of(func, inputs), strict=True):
-                    matrix[:, column] = numbers(out).ravel()
-        finally:
-            _put(x, index, before)
-    return sides
-
-
-def _put(x: Any, index: tuple[int, ...], number: Any) -> None:
-    if is_value(x):
-        x.data = number
-    else:
-        x._array[index] = number
-
-
 # -- inputs and outputs, tensors and Values alike -------------------------------------------------
 
 
@@ -204,34 +244,35 @@ def listed(things: Any) -> tuple[Any, ...]:
     return tuple(things) if isinstance(things, (tuple, list)) else (things,)
 
 
-def is_tensor(thing: Any) -> bool:
-    """Told by what it has: the engine comes before Tensor and does not import it."""
-    return hasattr(thing, "_node") and hasattr(thing, "_array")
-
-
-def is_value(thing: Any) -> bool:
-    """Whether it is a Value."""
-    return hasattr(thing, "_prev") and hasattr(thing, "data")
-
-
 def is_checked(thing: Any) -> bool:
     """Whether derivatives in this input are asked for."""
-    return is_value(thing) or (is_tensor(thing) and bool(thing.requires_grad))
+    return isinstance(thing, Value) or (isinstance(thing, Tensor) and bool(thing.requires_grad))
 
 
 def numbers(thing: Any) -> Array:
     """The elements of a tensor or Value as they are now: a copy, for inputs are nudged in place."""
-    return np.array(thing.data if is_value(thing) else thing._array, np.float64)
+    return np.array(thing.data if isinstance(thing, Value) else thing._array, np.float64)
+
+
+def in_float64(thing: Any) -> Any:
+    """A tensor or array of floats as a float64 leaf of its own; anything else as it is."""
+    array = thing._array if isinstance(thing, Tensor) else thing
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return thing
+    leaf = gradients.wrap(np.array(array, np.float64))
+    leaf.requires_grad = not isinstance(thing, Tensor) or thing.requires_grad
+    leaf.label = getattr(thing, "label", "")
+    return leaf
 
 
 def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
     """What func returns, as a list; integer results, such as indices, have no derivative."""
     outputs = listed(func(*inputs))
     for out in outputs:
-        if not is_tensor(out) and not is_value(out):
+        if not isinstance(out, (Tensor, Value)):
             raise TypeError(
                 f"func returned a {type(out).__name__}, which carries no gradient; it must return "
                 "a tensor (or Value), or a tuple of them. Look for an item(), float() or numpy() "
                 "in it."
             )
-    return [out for out in outputs if is_value(out) or out.dtype.kind == "f"]
+    return [out for out in outputs if isinstance(out, Value) or out.dtype.kind == "f"]

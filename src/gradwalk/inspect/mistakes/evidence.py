@@ -1,17 +1,35 @@
-"""Evidence of a mistake: a gradient that is wrong beside the right one, and its op if known."""
+"""Evidence of a mistake, a wrong gradient beside the right one, and the sentences for mistakes."""
 
 from __future__ import annotations
 
+import functools
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+SENTENCES = Path(__file__).with_name("sentences.toml")
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+
+@functools.cache
+def _sentences() -> dict[str, str]:
+    return tomllib.loads(SENTENCES.read_text(encoding="utf-8"))
+
+
+def say(name: str, **facts: Any) -> str:
+    """The sentence for a mistake, filled in.
+
+    >>> say("sign")
+    'wrong sign: backward gives the negative of the derivative.'
+    """
+    return _sentences()[name].format(**facts)
 
 
 def differs(
@@ -38,7 +56,6 @@ class Evidence:
     output_shape: tuple[int, ...] = ()  # of a Jacobian
     atol: float = 1e-5
     rtol: float = 1e-3
-    uses: Mapping[str, Array] = field(default_factory=dict)  # what should arrive from each use
     # The op that handed it on. A trace knows most of this, two plain gradients nothing.
     op: str = ""
     argument: int = 0
@@ -55,11 +72,6 @@ class Evidence:
     def input_shape(self) -> tuple[int, ...]:
         """The shape of the input."""
         return self.right.shape[len(self.output_shape) :]
-
-    @property
-    def input_axes(self) -> range:
-        """The axes of the arrays that belong to the input."""
-        return range(len(self.output_shape), self.right.ndim)
 
     def same(self, given: npt.ArrayLike, right: npt.ArrayLike) -> bool:
         """Whether two arrays agree within the tolerances."""

@@ -9,23 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine import gradients
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import enable_grad
 from gradwalk.inspect.mistakes.differences import (
     Function,
-    JacobianPair,
     Tolerance,
-    compare,
+    WrongJacobian,
+    gradient_of,
+    in_float64,
     is_checked,
-    is_tensor,
-    is_value,
     jacobians,
     listed,
     numbers,
     outputs_of,
+    wrong_jacobians,
 )
-from gradwalk.inspect.mistakes.own_rules import own_rule_at_fault, recorded_fault, said
+from gradwalk.inspect.mistakes.evidence import say
+from gradwalk.inspect.mistakes.rule_at_fault import own_rule_at_fault, recorded_fault, said
+from gradwalk.inspect.trace.routes import listed as listed_names
+from gradwalk.scalar.value import Value
+from gradwalk.tensors.tensor import Tensor
 
 
 class GradcheckError(AutogradError):
@@ -65,7 +68,7 @@ def gradcheck(
     """
     given = listed(inputs)
     _require_inputs("gradcheck", given)
-    check = _Check("gradcheck", func, given, Tolerance(eps, atol, rtol), nondet_tol)
+    check = _Check("gradcheck", func, given, Tolerance(eps, atol, rtol), nondet_tol, (func, given))
     return check.run(raise_exception)
 
 
@@ -92,7 +95,7 @@ def gradgradcheck(
     True
     """
     given = listed(inputs)
-    if any(is_value(x) for x in given):
+    if any(isinstance(x, Value) for x in given):
         raise TypeError(
             "gradgradcheck needs tensors: the gradients of Values are plain numbers, which cannot "
             "be differentiated again. Fix: use gradwalk.tensor(..., dtype=gradwalk.float64)."
@@ -100,41 +103,10 @@ def gradgradcheck(
     _require_inputs("gradgradcheck", given)
     weights = None if grad_outputs is None else listed(grad_outputs)
     gradient, everything = gradient_of(func, given, weights)
-    tolerance = Tolerance(eps, atol, rtol)
-    check = _Check("gradgradcheck", gradient, everything, tolerance, nondet_tol, func, len(given))
+    check = _Check(
+        "gradgradcheck", gradient, everything, Tolerance(eps, atol, rtol), nondet_tol, (func, given)
+    )
     return check.run(raise_exception)
-
-
-def gradient_of(
-    func: Function, inputs: Sequence[Any], weights: Sequence[Any] | None = None
-) -> tuple[Function, tuple[Any, ...]]:
-    """The gradient of `func` as a function of its inputs and of a weight per output, and those."""
-    count = len(inputs)
-    checked = [i for i, x in enumerate(inputs) if is_checked(x)]
-    if weights is None:
-        random = np.random.default_rng(0)
-        with enable_grad():
-            outputs = outputs_of(func, inputs)
-        weights = [gradients.wrap(random.standard_normal(o.shape).astype(o.dtype)) for o in outputs]
-        for weight in weights:
-            weight.requires_grad = True
-
-    def gradient(*args: Any) -> tuple[Any, ...]:
-        outputs = outputs_of(func, args[:count])
-        pairs = [(o, w) for o, w in zip(outputs, args[count:], strict=True) if o.requires_grad]
-        wanted = [args[i] for i in checked]
-        if not pairs:
-            return tuple(gradients.wrap(np.zeros(x.shape, x.dtype)) for x in wanted)
-        return gradients.grad(
-            [output for output, _ in pairs],
-            wanted,
-            [weight for _, weight in pairs],
-            create_graph=True,
-            allow_unused=True,
-            materialize_grads=True,
-        )
-
-    return gradient, (*inputs, *weights)
 
 
 def _require_inputs(asked: str, inputs: Sequence[Any]) -> None:
@@ -144,7 +116,7 @@ def _require_inputs(asked: str, inputs: Sequence[Any]) -> None:
             "Fix: make at least one with requires_grad=True (and dtype=gradwalk.float64)."
         )
     for position, x in enumerate(inputs):
-        if not is_tensor(x) or not is_checked(x):
+        if not isinstance(x, Tensor) or not is_checked(x):
             continue
         array = x._array
         shared = any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
@@ -165,14 +137,12 @@ class _Check:
     inputs: tuple[Any, ...]
     tolerance: Tolerance
     nondet_tol: float
-    differentiated: Function | None = None  # for gradgradcheck: what `func` is the gradient of
-    own: int = 0  # then, how many inputs are the user's; further ones are weights of its outputs
+    given: tuple[Function, tuple[Any, ...]]  # the user's; of gradgradcheck, `func` is its gradient
 
     def run(self, raise_exception: bool) -> bool:
         """True, or the error (False without `raise_exception`)."""
         error = self._not_repeatable()
-        wrong = [] if error else compare(self.func, self.inputs, self.tolerance)
-        wrong = [c for c in wrong if c.wrong.any()]
+        wrong = [] if error else wrong_jacobians(self.func, self.inputs, self.tolerance)
         if raise_exception and (error or wrong):
             raise error or self._explained(wrong)
         return not (error or wrong)
@@ -188,14 +158,10 @@ class _Check:
             for one, other in zip(first, second, strict=True)
         ):
             return None
-        diagnosis = (
-            "not deterministic: two calls with the same inputs give different outputs, so their "
-            "differences mean nothing. Fix the random numbers (a seed inside func, no dropout), "
-            "and let func not change its inputs."
-        )
+        diagnosis = say("not_repeatable")
         return GradcheckError(_wrapped(f"{self.asked}: func is {diagnosis}"), diagnosis)
 
-    def _explained(self, wrong: list[JacobianPair]) -> GradcheckError:
+    def _explained(self, wrong: list[WrongJacobian]) -> GradcheckError:
         wrong, diagnosis = self._in_float64(wrong)
         worst = max(wrong, key=lambda c: c.badness)
         diagnosis = diagnosis or self._diagnosis(worst)
@@ -206,133 +172,95 @@ class _Check:
 
     # -- what may be wrong ------------------------------------------------------------------------
 
-    def _in_float64(self, wrong: list[JacobianPair]) -> tuple[list[JacobianPair], str | None]:
+    def _in_float64(self, wrong: list[WrongJacobian]) -> tuple[list[WrongJacobian], str | None]:
         """If the inputs are float32: is it still wrong in float64? Then those numbers say more."""
-        kinds = {x.dtype for x in self.inputs if is_tensor(x) and is_checked(x)}
+        kinds = {x.dtype for x in self.inputs if isinstance(x, Tensor) and is_checked(x)}
         if kinds <= {np.dtype(np.float64)}:
             return wrong, None
-        diagnosis = (
-            f"float32 input: at eps = {self.tolerance.eps:g} what is seen is mostly rounding. "
-        )
+        wider = tuple(map(in_float64, self.inputs))
         try:
-            wider = [_in_float64(x) for x in self.inputs]
-            again = [c for c in compare(self.func, wider, self.tolerance) if c.wrong.any()]
+            again = wrong_jacobians(self.func, wider, self.tolerance)
         except Exception:  # func insists on float32: all we know is that rounding blurs the check
-            return wrong, diagnosis + "Use float64 (dtype=gradwalk.float64)."
+            return wrong, say("float32", eps=self.tolerance.eps)
         if again:
-            self.inputs = tuple(wider)
+            self.inputs = wider
             return again, None
-        return wrong, diagnosis + (
-            "With the same inputs in float64 the check passes: use dtype=gradwalk.float64."
-        )
+        return wrong, say("only_float32", eps=self.tolerance.eps)
 
-    def _diagnosis(self, worst: JacobianPair) -> str | None:
+    def _diagnosis(self, worst: WrongJacobian) -> str | None:
         if worst.only_kinks:
             return self._kink(worst)
         with enable_grad():
-            output = outputs_of(self.func, self.inputs)[worst.output]
-            again = jacobians(output, [self.inputs[worst.input]])[0]
-        if not np.array_equal(again, worst.analytic, equal_nan=True):
-            return recorded_fault(self.func, self.inputs, "a stale value") or (
-                "not deterministic: backward gives another gradient when it is run again, for the "
-                "same inputs and outputs."
-            )
-        if is_tensor(output) and output.dtype != np.float64:
-            return (
-                f"{output.dtype} inside: the inputs are float64 but this output is {output.dtype}, "
-                "so func computes in it and what is seen is mostly rounding. Keep float64 "
-                "throughout for the check."
-            )
+            output = outputs_of(self.func, self.inputs)[worst.place]
+            again = jacobians(output, [self.inputs[worst.argument]])[0]
+        if not np.array_equal(again, worst.matrix(worst.given), equal_nan=True):
+            stale = recorded_fault(self.func, self.inputs, "a stale value")
+            return stale or say("random_backward")
+        if isinstance(output, Tensor) and output.dtype != np.float64:
+            return say("inside", dtype=output.dtype)
         if worst.only_rounding:
-            return (
-                "rounding, not a wrong rule: the output is so large that a nudge of eps = "
-                f"{self.tolerance.eps:g} hardly shows in its last digits. Subtract a constant "
-                "from the output, or take a larger eps."
-            )
-        func, inputs, derive = self.func, self.inputs, None
-        if self.differentiated is not None:
-            func, inputs, derive = self.differentiated, self.inputs[: self.own], gradient_of
-        fault = own_rule_at_fault(func, inputs, self.tolerance, derive)
+            return say("rounding", eps=self.tolerance.eps)
+        func, given = self.given
+        inputs = self.inputs[: len(given)]
+        fault = own_rule_at_fault(func, inputs, self.tolerance, self.second)
         return fault or recorded_fault(func, inputs) or said(worst)
 
-    def _kink(self, worst: JacobianPair) -> str:
-        row, column = worst.worst
-        ahead, behind = worst.ahead[row, column], worst.behind[row, column]
+    def _kink(self, worst: WrongJacobian) -> str:
+        ahead, behind = worst.ahead[worst.worst], worst.behind[worst.worst]
         eps = self.tolerance.eps
         # A slope that grows as eps shrinks is a jump; 1e-3 at eps 1e-6 is beyond any slope we met.
         jump = max(abs(ahead), abs(behind)) * eps > np.sqrt(eps)
-        return (
-            f"a {'jump' if jump else 'kink'} within eps = {eps:g} of this input, not a wrong rule: "
-            f"the slope is {behind:.6g} just below it and {ahead:.6g} just above, and "
-            "backward gives one between. Move the input away from there, or take a smaller eps."
-        )
+        what = "jump" if jump else "kink"
+        return say("kink", what=what, eps=eps, ahead=ahead, behind=behind)
 
     # -- what is seen -----------------------------------------------------------------------------
 
-    def _facts(self, worst: JacobianPair, wrong: list[JacobianPair]) -> list[str]:
-        row, column = worst.worst
-        out_name, in_name = self._output_name(worst.output), self._input_name(worst.input)
-        out_place = _place(row, worst.value.shape)
-        in_place = _place(column, worst.input_shape)
-        analytic, numeric = _numbers(worst.analytic[row, column], worst.numeric[row, column])
-        label = self.inputs[worst.input].label
+    def _facts(self, worst: WrongJacobian, wrong: list[WrongJacobian]) -> list[str]:
+        at, count = list(worst.worst), len(worst.output_shape)
+        out_name, in_name = self._names(worst)
+        analytic, numeric = _told_apart(worst.given[worst.worst], worst.right[worst.worst])
+        label, tolerance = self.inputs[worst.argument].label, self.tolerance
         facts = {
             in_name: (f"'{label}', " if label else "") + f"shape {worst.input_shape}",
-            out_name: f"shape {worst.value.shape}",
-            "worst element": f"d {out_name}{out_place} / d {in_name}{in_place}",
+            out_name: f"shape {worst.output_shape}",
+            "worst element": f"d {out_name}{at[:count] or ''} / d {in_name}{at[count:] or ''}",
             "analytic": f"{analytic}  (backward)",
-            "numeric": f"{numeric}  (central differences, eps = {self.tolerance.eps:g})",
+            "numeric": f"{numeric}  (central differences, eps = {tolerance.eps:g})",
             "wrong": f"{worst.wrong.sum()} of {worst.wrong.size} elements, by more than "
-            f"{self.tolerance.atol:g} + {self.tolerance.rtol:g} × |numeric|",
+            f"{tolerance.atol:g} + {tolerance.rtol:g} × |numeric|",
         }
-        others = [
-            f"{self._output_name(c.output)} in {self._input_name(c.input)}"
-            for c in wrong
-            if c is not worst
-        ]
+        others = [" in ".join(self._names(pair)) for pair in wrong if pair is not worst]
         if others:
-            more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-            facts["also wrong"] = ", ".join(others[:2]) + more
+            facts["also wrong"] = listed_names(others, 2)
         width = max(len(name) for name in facts) + 1
         return [
             f"{self.asked}: the derivative of {out_name} in {in_name} is wrong.",
             *(f"  {name + ':':<{width}} {fact}" for name, fact in facts.items()),
         ]
 
-    def _input_name(self, position: int) -> str:
-        if self.differentiated is None or position < self.own:
-            return f"input {position}"
-        return f"the weight of output {position - self.own}"
+    @property
+    def second(self) -> bool:
+        """Whether second derivatives are checked: more inputs, the weights of the outputs."""
+        return self.func is not self.given[0]
 
-    def _output_name(self, position: int) -> str:
-        if self.differentiated is None:
-            return f"output {position}"
-        checked = [i for i, x in enumerate(self.inputs[: self.own]) if is_checked(x)]
-        return f"the gradient of input {checked[position]}"
-
-
-def _in_float64(x: Any) -> Any:
-    if not is_tensor(x) or x.dtype.kind != "f":
-        return x
-    wider = gradients.wrap(numbers(x))
-    wider.requires_grad = x.requires_grad
-    wider.label = x.label
-    return wider
+    def _names(self, pair: WrongJacobian) -> tuple[str, str]:
+        """What the output and the input of a Jacobian are called."""
+        given = self.given[1]
+        if not self.second:
+            return f"output {pair.place}", f"input {pair.argument}"
+        checked = [i for i, x in enumerate(given) if is_checked(x)]
+        beyond = pair.argument - len(given)
+        source = f"input {pair.argument}" if beyond < 0 else f"the weight of output {beyond}"
+        return f"the gradient of input {checked[pair.place]}", source
 
 
-def _place(position: int, shape: tuple[int, ...]) -> str:
-    """`[1, 0]`, or nothing for a single number."""
-    return str([int(i) for i in np.unravel_index(position, shape)]) if shape else ""
-
-
-def _numbers(one: float, other: float) -> tuple[str, str]:
+def _told_apart(*pair: float) -> list[str]:
     """Two numbers with as many digits as it takes to tell them apart, and in line."""
-    texts = next(
-        (pair for d in (6, 10) if (pair := (f"{one:.{d}g}", f"{other:.{d}g}"))[0] != pair[1]),
-        (f"{one:.17g}", f"{other:.17g}"),
-    )
-    width = max(map(len, texts))
-    return texts[0].rjust(width), texts[1].rjust(width)
+    for digits in (6, 10, 17):
+        texts = [f"{number:.{digits}g}" for number in pair]
+        if texts[0] != texts[1]:
+            break
+    return [text.rjust(max(map(len, texts))) for text in texts]
 
 
 def _wrapped(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradwalk.nn.composites.composite import composite
+from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import activation
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise import comparison, remainders
@@ -21,68 +21,62 @@ Axes = tuple[int, ...]
 
 # -- sums and products -----------------------------------------------------------------------------
 
-composite(
-    "add_scaled",
-    lambda x, y, *, alpha: add(x, y, alpha=alpha),
-    formula={"x": "g", "y": "alpha × g"},
-)
+composite("add_scaled", lambda x, y, *, alpha: add(x, y, alpha=alpha), x="g", y="alpha × g")
 composite(
     "addcmul",
     remainders.addcmul,
-    formula={"input": "g", "tensor1": "value × g × {tensor2}", "tensor2": "value × g × {tensor1}"},
+    input="g",
+    tensor1="value × g × {tensor2}",
+    tensor2="value × g × {tensor1}",
 )
 composite(
     "addcdiv",
     remainders.addcdiv,
-    formula={
-        "input": "g",
-        "tensor1": "value × g / {tensor2}",
-        "tensor2": "−value × g × {tensor1} / {tensor2}²",
-    },
+    input="g",
+    tensor1="value × g / {tensor2}",
+    tensor2="−value × g × {tensor1} / {tensor2}²",
 )
-composite("fmax", comparison.fmax, formula={"input": "g where larger", "other": "g where larger"})
-composite("fmin", comparison.fmin, formula={"input": "g where smaller", "other": "g where smaller"})
+composite("fmax", comparison.fmax, input="g where larger", other="g where larger")
+composite("fmin", comparison.fmin, input="g where smaller", other="g where smaller")
 composite(
     "prelu",
     lambda x, weight: where(x > 0, x, mul(x, weight)),
-    formula={"x": "g if {x} > 0 else g × {weight}", "weight": "0 if {x} > 0 else g × {x}"},
+    x="g if {x} > 0 else g × {weight}",
+    weight="0 if {x} > 0 else g × {x}",
 )
 composite("glu", lambda x, *, axis: activation.glu(x, axis))
 
 composite(
     "addmm",
     products.addmm,
-    formula={"input": "beta × g", "mat1": "alpha × g @ {mat2}ᵀ", "mat2": "alpha × {mat1}ᵀ @ g"},
+    input="beta × g",
+    mat1="alpha × g @ {mat2}ᵀ",
+    mat2="alpha × {mat1}ᵀ @ g",
 )
 composite(
     "baddbmm",
     products.baddbmm,
-    formula={
-        "input": "beta × g",
-        "batch1": "alpha × g @ {batch2}ᵀ",
-        "batch2": "alpha × {batch1}ᵀ @ g",
-    },
+    input="beta × g",
+    batch1="alpha × g @ {batch2}ᵀ",
+    batch2="alpha × {batch1}ᵀ @ g",
 )
 composite(
-    "addmv",
-    products.addmv,
-    formula={"input": "beta × g", "mat": "alpha × g ⊗ {vec}", "vec": "alpha × {mat}ᵀ @ g"},
+    "addmv", products.addmv, input="beta × g", mat="alpha × g ⊗ {vec}", vec="alpha × {mat}ᵀ @ g"
 )
 composite("addr", joining.addr)
-composite("mv", products.mv, formula={"input": "g ⊗ {vec}", "vec": "{input}ᵀ @ g"})
-composite("dot", matmul.dot, formula={"input": "g × {tensor}", "tensor": "g × {input}"})
-composite("outer", matmul.outer, formula={"input": "g @ {vec2}", "vec2": "gᵀ @ {input}"})
+composite("mv", products.mv, input="g ⊗ {vec}", vec="{input}ᵀ @ g")
+composite("dot", matmul.dot, input="g × {tensor}", tensor="g × {input}")
+composite("outer", matmul.outer, input="g @ {vec2}", vec2="gᵀ @ {input}")
 composite("matmul_of_any", lambda x, y: matmul.matmul(x, y))
 composite("cross", lambda x, y, *, dim: joining.cross(x, y, dim))
-composite("trace", products.trace, formula={"input": "g on the diagonal"})
+composite("trace", products.trace, input="g on the diagonal")
 
 
-def _addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float, alpha: float) -> Any:
+@composed()
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float, alpha: float) -> Any:
     product = sum_op(matmul.matmul(batch1, batch2), axis=(0,), keepdim=False)
     return products._added(input, product, beta, alpha)
 
-
-composite("addbmm", _addbmm)
 
 # -- statistics ------------------------------------------------------------------------------------
 
@@ -101,31 +95,24 @@ _with_mean("var_mean", var_op)
 _with_mean("std_mean", std_op)
 
 
-def _aminmax(x: Any, *, axis: Axes, keepdim: bool) -> tuple[Any, Any]:
+@composed(outputs=("min", "max"))
+def aminmax(x: Any, *, axis: Axes, keepdim: bool) -> tuple[Any, Any]:
     return amin_op(x, axis=axis, keepdim=keepdim), amax_op(x, axis=axis, keepdim=keepdim)
 
 
-composite("aminmax", _aminmax, outputs=("min", "max"))
-
-
-def _safe_softmax(x: Any, *, axis: int) -> Any:
+@composed(x="{out} × (g − Σ g × {out})")
+def safe_softmax(x: Any, *, axis: int) -> Any:
     """softmax, and zeros where all of a row is −inf."""
     top = amax_op(x, axis=(axis,), keepdim=True)
     blind = top == -math.inf
     return where(blind, 0, softmax_op(where(blind, 0, x), axis=axis))
 
 
-composite("safe_softmax", _safe_softmax, formula={"x": "{out} × (g − Σ g × {out})"})
-
 # -- order -----------------------------------------------------------------------------------------
 
 composite(
-    "tril",
-    lambda x, *, diagonal: rearranging.tril(x, diagonal),
-    formula={"x": "g in the triangle, else 0"},
+    "tril", lambda x, *, diagonal: rearranging.tril(x, diagonal), x="g in the triangle, else 0"
 )
 composite(
-    "triu",
-    lambda x, *, diagonal: rearranging.triu(x, diagonal),
-    formula={"x": "g in the triangle, else 0"},
+    "triu", lambda x, *, diagonal: rearranging.triu(x, diagonal), x="g in the triangle, else 0"
 )

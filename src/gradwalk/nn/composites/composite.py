@@ -26,13 +26,14 @@ FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 def composite(
     name: str,
     function: Callable[..., Any],
-    *,
+    /,
     outputs: str | Sequence[str] | None = None,
-    formula: dict[str, str] | None = None,
+    **formula: str,
 ) -> Op:
     """Make one op of a function of tensors, and add it to the table.
 
-    Its positional parameters are operands, its keyword-only ones attributes.
+    Its positional parameters are operands, its keyword-only ones attributes. `formula` is the text
+    of the gradient of operands.
     """
     parameters = inspect.signature(function).parameters.values()
     operands = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
@@ -61,13 +62,20 @@ def composite(
             inspect.Parameter("wants", inspect.Parameter.KEYWORD_ONLY),
         ]
     )
-    texts = dict.fromkeys(operands, f"through the operations {name} is made of") | (formula or {})
+    texts = dict.fromkeys(operands, f"through the operations {name} is made of") | formula
     op = define(
         name, forward, joint=joint, expand=function, outputs=outputs, formula=texts, shape=None
     )
     op.checked = True  # the ops inside have been checked
     TABLE.composites[name] = op
     return op
+
+
+def composed(
+    outputs: str | Sequence[str] | None = None, **formula: str
+) -> Callable[[Callable[..., Any]], Op]:
+    """Make `composite` of the function below, under its name."""
+    return lambda function: composite(function.__name__, function, outputs, **formula)
 
 
 def _tensor(operand: Any, requires_grad: bool = False) -> Any:

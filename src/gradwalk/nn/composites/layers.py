@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.nn.composites.composite import composite
-from gradwalk.nn.functional import normalization
+from gradwalk.nn.composites.composite import composed, composite
+from gradwalk.nn.functional import normalization, pooling
 from gradwalk.nn.functional.attention import scaled_dot_product_attention
-from gradwalk.nn.functional.pooling import (
-    _adaptive_avg,
-    _avg_pool,
-    adaptive_max_pool2d,
-    interpolate,
-)
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.network.convolution import conv_input
 from gradwalk.ops.network.recurrent import lstm_op
@@ -25,7 +19,8 @@ Names = tuple[str, ...]
 # -- convolution and pooling -----------------------------------------------------------------------
 
 
-def _conv_input_bias(
+@composed()
+def conv_input_bias(
     y: Any,
     weight: Any,
     bias: Any,
@@ -43,10 +38,8 @@ def _conv_input_bias(
     return out + reshape(bias, shape=(bias.shape[0], *(1,) * len(shape)))
 
 
-composite("conv_input_bias", _conv_input_bias)
-
-
-def _averaged(
+@composed(x="g / elements of a window, to each of them")
+def avg_pool(
     x: Any,
     *,
     kernel: Shape,
@@ -56,46 +49,60 @@ def _averaged(
     include_pad: bool,
     divisor: int | None,
 ) -> Any:
-    return _avg_pool(len(kernel), x, kernel, stride, padding, ceil_mode, include_pad, divisor)
+    options = kernel, stride, padding, ceil_mode, include_pad, divisor
+    return pooling.avg_pool(len(kernel), x, *options)
 
 
-def _upsample(
+composite("adaptive_avg_pool", lambda x, *, size: pooling.adaptive_avg_pool(len(size), x, size))
+composite("adaptive_max_pool", lambda x, *, size: pooling.adaptive_max_pool(2, x, size))
+
+
+@composed()
+def upsample(
     x: Any, *, mode: str, size: Shape, scales: tuple[float, ...] | None, align_corners: bool | None
 ) -> Any:
-    if scales is None:
-        return interpolate(x, size, mode=mode, align_corners=align_corners)
-    return interpolate(x, scale_factor=scales, mode=mode, align_corners=align_corners)
+    wanted = size if scales is None else None
+    return pooling.interpolate(x, wanted, scales, mode, align_corners)
 
-
-composite("avg_pool", _averaged, formula={"x": "g / elements of a window, to each of them"})
-composite("adaptive_avg_pool", lambda x, *, size: _adaptive_avg(len(size), x, size))
-composite("adaptive_max_pool", lambda x, *, size: adaptive_max_pool2d(x, size))
-composite("upsample", _upsample)
 
 # -- normalization ---------------------------------------------------------------------------------
 
 
-def _layer_norm(x: Any, *parameters: Any, given: Names, count: int, eps: float) -> Any:
+_NORMALISED = {
+    "x": "(h − mean(h) − n × mean(h × n)) / std({x}), h = g × weight, n = normalised {x}",
+    "parameters": "weight: Σ g × n, n = normalised {x}; bias: Σ g",
+}
+
+
+@composed(**_NORMALISED)
+def layer_norm(x: Any, *parameters: Any, given: Names, count: int, eps: float) -> Any:
     shape = tuple(x.shape[x.ndim - count :])
     return normalization.layer_norm(x, shape, **dict(zip(given, parameters)), eps=eps)
 
 
-def _rms_norm(x: Any, *weight: Any, count: int, eps: float) -> Any:
+@composed(
+    x="(h − n × mean(h × n)) / rms({x}), h = g × weight, n = {x} / rms({x})",
+    weight="Σ g × n, n = {x} / rms({x})",
+)
+def rms_norm(x: Any, *weight: Any, count: int, eps: float) -> Any:
     shape = tuple(x.shape[x.ndim - count :])
     return normalization.rms_norm(x, shape, weight[0] if weight else None, eps)
 
 
-def _group_norm(x: Any, *parameters: Any, given: Names, groups: int, eps: float) -> Any:
+@composed(**_NORMALISED)
+def group_norm(x: Any, *parameters: Any, given: Names, groups: int, eps: float) -> Any:
     return normalization.group_norm(x, groups, **dict(zip(given, parameters)), eps=eps)
 
 
-def _batch_norm(x: Any, *parameters: Any, given: Names, training: bool, eps: float) -> Any:
+@composed(**_NORMALISED)
+def batch_norm(x: Any, *parameters: Any, given: Names, training: bool, eps: float) -> Any:
     statistics: dict[str, Any] = {"running_mean": None, "running_var": None}
     statistics |= dict(zip(given, parameters))
     return normalization.batch_norm(x, **statistics, training=training, eps=eps)
 
 
-def _batch_norm_update(
+@composed(outputs=("out", "running_mean", "running_var"), **_NORMALISED)
+def batch_norm_update(
     x: Any, *parameters: Any, given: Names, momentum: float, eps: float
 ) -> tuple[Any, Any, Any]:
     """Batch norm in training, with the running statistics after the update."""
@@ -105,76 +112,42 @@ def _batch_norm_update(
     axes, still = (0, *range(2, x.ndim)), x.detach()
     now = mean_op(still, axis=axes, keepdim=False)
     spread = var_op(still, axis=axes, correction=1, keepdim=False)
-    return (
-        out,
-        mean * (1 - momentum) + now * momentum,
-        var * (1 - momentum) + spread * momentum,
-    )
+    moved = mean * (1 - momentum) + now * momentum
+    return out, moved, var * (1 - momentum) + spread * momentum
 
 
-_NORMALISED = {
-    "x": "(h − mean(h) − n × mean(h × n)) / std({x}), h = g × weight, n = normalised {x}",
-    "parameters": "weight: Σ g × n, n = normalised {x}; bias: Σ g",
-}
-composite("layer_norm", _layer_norm, formula=_NORMALISED)
-composite(
-    "rms_norm",
-    _rms_norm,
-    formula={
-        "x": "(h − n × mean(h × n)) / rms({x}), h = g × weight, n = {x} / rms({x})",
-        "weight": "Σ g × n, n = {x} / rms({x})",
-    },
-)
-composite("group_norm", _group_norm, formula=_NORMALISED)
-composite("batch_norm", _batch_norm, formula=_NORMALISED)
-composite(
-    "batch_norm_update",
-    _batch_norm_update,
-    outputs=("out", "running_mean", "running_var"),
-    formula=_NORMALISED,
-)
-
-
-def _weight_norm(v: Any, length: Any, *, axis: int) -> Any:
+@composed()
+def weight_norm(v: Any, length: Any, *, axis: int) -> Any:
     axes = tuple(i for i in range(v.ndim) if i != axis)
     return v * (length / vector_norm(v, 2, axes, True))
 
 
-composite("weight_norm", _weight_norm)
-
 # -- attention, dropout, recurrent layers ----------------------------------------------------------
 
 
-def _shares_heads(query: Any, key: Any) -> bool:
-    """Whether several query heads share one head of keys and values."""
-    return bool(query.ndim > 2 and query.shape[-3] != key.shape[-3])
-
-
-def _masked_attention(query: Any, key: Any, value: Any, mask: Any, *, scale: float) -> Any:
-    shared = _shares_heads(query, key)
+@composed()
+def masked_attention(query: Any, key: Any, value: Any, mask: Any, *, scale: float) -> Any:
+    shared = query.ndim > 2 and query.shape[-3] != key.shape[-3]  # a head of keys by several heads
     return scaled_dot_product_attention(query, key, value, mask, scale=scale, enable_gqa=shared)
 
 
-def _grouped_attention(query: Any, key: Any, value: Any, *, scale: float, causal: bool) -> Any:
+@composed()
+def grouped_attention(query: Any, key: Any, value: Any, *, scale: float, causal: bool) -> Any:
     return scaled_dot_product_attention(
         query, key, value, is_causal=causal, scale=scale, enable_gqa=True
     )
 
 
-composite("masked_attention", _masked_attention)
-composite("grouped_attention", _grouped_attention)
 composite(
     "dropout",
     lambda x, mask, *, p: x * mask * (1 / (1 - p) if p < 1 else 0.0),
-    formula={"x": "g × {mask} / (1 − p)"},
+    x="g × {mask} / (1 − p)",
 )
 
 
-def _lstm_layer(
+@composed(outputs=("out", "last_h", "last_c"))
+def lstm_layer(
     x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias_x: Any, bias_h: Any, *, reverse: bool
 ) -> tuple[Any, Any, Any]:
     out, last_c = lstm_op(x, h, c, weight_x, weight_h, bias_x + bias_h, reverse=reverse)
     return out, out[0 if reverse else -1], last_c
-
-
-composite("lstm_layer", _lstm_layer, outputs=("out", "last_h", "last_c"))

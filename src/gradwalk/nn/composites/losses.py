@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.nn.composites.composite import composite
+from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import loss
 
 composite(
     "mse_loss",
     lambda x, target, *, reduction: loss.mse_loss(x, target, reduction=reduction),
-    formula={
-        "x": "2 × g × ({x} − {target}), over the count if it is a mean",
-        "target": "−2 × g × ({x} − {target}), over the count if it is a mean",
-    },
+    x="2 × g × ({x} − {target}), over the count if it is a mean",
+    target="−2 × g × ({x} − {target}), over the count if it is a mean",
 )
 composite(
     "l1_loss",
     lambda x, target, *, reduction: loss.l1_loss(x, target, reduction=reduction),
-    formula={
-        "x": "g × sign({x} − {target}), over the count if it is a mean",
-        "target": "−g × sign({x} − {target}), over the count if it is a mean",
-    },
+    x="g × sign({x} − {target}), over the count if it is a mean",
+    target="−g × sign({x} − {target}), over the count if it is a mean",
 )
 composite(
     "smooth_l1_loss",
@@ -39,25 +35,21 @@ composite(
 )
 
 
-def _nll_loss(x: Any, target: Any, *weight: Any, reduction: str, ignore_index: int) -> Any:
+@composed(x="−g at {target}, over the count if it is a mean")
+def nll_loss(x: Any, target: Any, *weight: Any, reduction: str, ignore_index: int) -> Any:
     scale = weight[0] if weight else None
     return loss.nll_loss(x, target, scale, reduction=reduction, ignore_index=ignore_index)
 
 
-def _binary_cross_entropy(x: Any, target: Any, *weight: Any, reduction: str) -> Any:
+@composed()
+def binary_cross_entropy_loss(x: Any, target: Any, *weight: Any, reduction: str) -> Any:
     scale = weight[0] if weight else None
     return loss.binary_cross_entropy(x, target, scale, reduction=reduction)
 
 
-def _with_logits(x: Any, target: Any, *weights: Any, given: tuple[str, ...], reduction: str) -> Any:
+@composed(x="g × (sigmoid({x}) − {target}), weighted, over the count if it is a mean")
+def binary_cross_entropy_with_logits(
+    x: Any, target: Any, *weights: Any, given: tuple[str, ...], reduction: str
+) -> Any:
     optional = dict(zip(given, weights, strict=True))
     return loss.binary_cross_entropy_with_logits(x, target, reduction=reduction, **optional)
-
-
-composite("nll_loss", _nll_loss, formula={"x": "−g at {target}, over the count if it is a mean"})
-composite("binary_cross_entropy_loss", _binary_cross_entropy)
-composite(
-    "binary_cross_entropy_with_logits",
-    _with_logits,
-    formula={"x": "g × (sigmoid({x}) − {target}), weighted, over the count if it is a mean"},
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.nn.composites.composite import composite
+from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import shuffle
 from gradwalk.ops.index import indexing as by_index
 from gradwalk.ops.index import picking
@@ -15,74 +15,63 @@ Axes = tuple[int, ...]
 composite(
     "repeat",
     lambda x, *, repeats: rearranging.repeat(x, repeats),
-    formula={"x": "g summed over the repetitions"},
+    x="g summed over the repetitions",
 )
-composite(
-    "roll",
-    lambda x, *, shifts, dims: rearranging.roll(x, shifts, dims),
-    formula={"x": "g rolled back"},
-)
-composite(
-    "rot90",
-    lambda x, *, turns, dims: rearranging.rot90(x, turns, dims),
-    formula={"x": "g turned back"},
-)
+composite("roll", lambda x, *, shifts, dims: rearranging.roll(x, shifts, dims), x="g rolled back")
+composite("rot90", lambda x, *, turns, dims: rearranging.rot90(x, turns, dims), x="g turned back")
 composite("pixel_shuffle", lambda x, *, factor: shuffle.pixel_shuffle(x, factor))
 composite("pixel_unshuffle", lambda x, *, factor: shuffle.pixel_unshuffle(x, factor))
 composite("channel_shuffle", lambda x, *, groups: shuffle.channel_shuffle(x, groups))
 
-composite(
-    "stack", lambda *xs, axis: reshaping.stack(xs, axis), formula={"xs": "the part of g it became"}
-)
+composite("stack", lambda *xs, axis: reshaping.stack(xs, axis), xs="the part of g it became")
 composite(
     "unbind",
     lambda x, *, axis: rearranging.unbind(x, axis),
     outputs=("*pieces",),
-    formula={"x": "the gs, stacked"},
+    x="the gs, stacked",
 )
 composite("pad_or_cut", lambda x, *, pad, value: reshaping.pad(x, pad, value=value))
 composite("pad_continued", lambda x, *, pad, mode: reshaping.pad(x, pad, mode))
 
 composite(
-    "masked_fill",
-    picking.masked_fill,
-    formula={"input": "0 where {mask}, else g", "value": "Σ g where {mask}"},
+    "masked_fill", picking.masked_fill, input="0 where {mask}, else g", value="Σ g where {mask}"
 )
-composite("take", by_index.take, formula={"input": "g added at {index}"})
+composite("take", by_index.take, input="g added at {index}")
 composite(
-    "gather",
-    lambda x, index, *, axis: by_index.gather(x, axis, index),
-    formula={"x": "g added at {index}"},
+    "gather", lambda x, index, *, axis: by_index.gather(x, axis, index), x="g added at {index}"
 )
 composite(
     "scatter",
     lambda x, index, src, *, axis: picking.scatter(x, axis, index, src),
-    formula={"x": "0 at {index}, else g", "src": "g at {index}"},
+    x="0 at {index}, else g",
+    src="g at {index}",
 )
 composite(
     "scatter_add",
     lambda x, index, src, *, axis: by_index.scatter_add(x, axis, index, src),
-    formula={"x": "g", "src": "g at {index}"},
+    x="g",
+    src="g at {index}",
 )
 composite(
     "index_add",
     lambda x, index, source, *, axis, alpha: picking.index_add(x, axis, index, source, alpha=alpha),
-    formula={"x": "g", "source": "alpha × g at {index}"},
+    x="g",
+    source="alpha × g at {index}",
 )
 composite(
     "index_copy",
     lambda x, index, source, *, axis: picking.index_copy(x, axis, index, source),
-    formula={"x": "0 at {index}, else g", "source": "g at {index}"},
+    x="0 at {index}, else g",
+    source="g at {index}",
 )
 composite(
     "index_fill",
     lambda x, index, value, *, axis: picking.index_fill(x, axis, index, value),
-    formula={"x": "0 at {index}, else g", "value": "Σ g at {index}"},
+    x="0 at {index}, else g",
+    value="Σ g at {index}",
 )
 
 
-def _index_put_added(x: Any, values: Any, *indices: Any, index: tuple[Any, ...]) -> Any:
+@composed()
+def index_put_added(x: Any, values: Any, *indices: Any, index: tuple[Any, ...]) -> Any:
     return x + picking.put_addend(x, index, indices, values)
-
-
-composite("index_put_added", _index_put_added)

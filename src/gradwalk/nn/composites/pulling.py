@@ -9,7 +9,7 @@ from typing import Any
 
 from gradwalk.engine.gradients import grad as gradient
 from gradwalk.engine.modes import enable_grad
-from gradwalk.nn.composites.composite import composite
+from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import exp
@@ -21,36 +21,34 @@ from gradwalk.ops.shape.reshaping import alias
 composite(
     "threshold_pull",
     lambda grad, x, *, threshold: where(x <= threshold, 0, grad),
-    formula={"grad": "g if {x} > threshold else 0"},
+    grad="g if {x} > threshold else 0",
 )
 composite(
     "tanh_pull",
     lambda grad, result: grad * (1 - result * result),
-    formula={"grad": "g × (1 − {result}²)", "result": "−2 × g × {grad} × {result}"},
+    grad="g × (1 − {result}²)",
+    result="−2 × g × {grad} × {result}",
 )
 composite(
     "sigmoid_pull",
     lambda grad, result: grad * (result * (1 - result)),
-    formula={
-        "grad": "g × {result} × (1 − {result})",
-        "result": "g × {grad} × (1 − 2 × {result})",
-    },
+    grad="g × {result} × (1 − {result})",
+    result="g × {grad} × (1 − 2 × {result})",
 )
 
 
-def _softmax_pull(grad: Any, result: Any, *, axis: int) -> Any:
+@composed()
+def softmax_pull(grad: Any, result: Any, *, axis: int) -> Any:
     return result * (grad - sum_op(grad * result, axis=(axis,), keepdim=True))
 
 
-def _log_softmax_pull(grad: Any, result: Any, *, axis: int) -> Any:
+@composed()
+def log_softmax_pull(grad: Any, result: Any, *, axis: int) -> Any:
     return grad - exp(result) * sum_op(grad, axis=(axis,), keepdim=True)
 
 
-composite("softmax_pull", _softmax_pull)
-composite("log_softmax_pull", _log_softmax_pull)
-
-
-def _pulled_through(grad: Any, x: Any, *others: Any, op: str, attrs: dict[str, Any]) -> Any:
+@composed()
+def pulled_through(grad: Any, x: Any, *others: Any, op: str, attrs: dict[str, Any]) -> Any:
     """The gradient of the first operand of an op, from that of its result."""
     with enable_grad():
         inside = alias(x) if x.requires_grad else x.detach().requires_grad_()
@@ -58,10 +56,8 @@ def _pulled_through(grad: Any, x: Any, *others: Any, op: str, attrs: dict[str, A
         return gradient(out, inside, grad, create_graph=True)[0]
 
 
-composite("pulled_through", _pulled_through)
-
-
-def _conv_pull(
+@composed(outputs=("*gradients",))
+def conv_pull(
     grad: Any,
     x: Any,
     weight: Any,
@@ -82,6 +78,3 @@ def _conv_pull(
     if wanted[2]:
         gradients.append(sum_op(grad, axis=(0, *range(2, grad.ndim)), keepdim=False))
     return tuple(gradients)
-
-
-composite("conv_pull", _conv_pull, outputs=("*gradients",))

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
 from gradwalk.ops.core.op import Shape
-from gradwalk.ops.network.convolution import Pairs, conv, conv_bias, conv_input
+from gradwalk.ops.network import convolution as ops
 from gradwalk.ops.shape.reshaping import reshape
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
 ]  # fmt: skip
 
-Size = int | Sequence[int]
 
-
-def sizes(name: str, value: Size, n: int, least: int = 1) -> Shape:
-    """Repeat one number for all dimensions; keep one for each."""
-    numbers = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(numbers) == 1 < n:
-        numbers *= n
-    if len(numbers) != n or any(v < least for v in numbers):
-        raise ValueError(f"{name} must be one or {n} integer(s) of at least {least}, not {value!r}")
-    return numbers
-
-
-def _padding(padding: Size | str, kernel: Shape, stride: Shape, dilation: Shape) -> Pairs:
+def padding_pairs(padding: Size | str, kernel: Shape, stride: Shape, dilation: Shape) -> ops.Pairs:
+    """The padding before and after each dimension."""
     if padding == "valid":
         return ((0, 0),) * len(kernel)
     if padding == "same":
@@ -39,33 +28,37 @@ def _padding(padding: Size | str, kernel: Shape, stride: Shape, dilation: Shape)
     return tuple((p, p) for p in sizes("padding", padding, len(kernel), 0))
 
 
+def transposed_size(
+    size: Shape, stride: Shape, padding: Shape, dilation: Shape, kernel: Shape
+) -> Shape:
+    """The size of a transposed convolution's output, without output padding."""
+    each = zip(size, stride, padding, dilation, kernel, strict=True)
+    return tuple((length - 1) * s - 2 * p + d * (k - 1) + 1 for length, s, p, d, k in each)
+
+
 def _batched(name: str, x: Any, n: int) -> tuple[Any, bool]:
     """x with a batch dimension, and whether it had one."""
-    if x.ndim not in (n + 1, n + 2):
-        raise ValueError(
-            f"{name} takes {n + 2} dimensions (batch, channels, ...) or {n + 1} without a batch; "
-            f"this input has shape {tuple(x.shape)}"
-        )
+    check_rank(name, x, n)
     return (x, True) if x.ndim == n + 2 else (reshape(x, shape=(1, *x.shape)), False)
 
 
-def _finished(out: Any, bias: Any, n: int, batched: bool) -> Any:
-    if bias is not None:
-        out = out + reshape(bias, shape=(bias.shape[0], *(1,) * n))
+def _as_before(out: Any, batched: bool) -> Any:
+    """The result without a batch dimension that the input did not have."""
     return out if batched else reshape(out, shape=tuple(out.shape[1:]))
 
 
-def _conv(
+def conv(
     n: int,
-    x: Any,
+    input: Any,
     weight: Any,
-    bias: Any,
-    stride: Size,
-    padding: Size | str,
-    dilation: Size,
-    groups: int,
+    bias: Any = None,
+    stride: Size = 1,
+    padding: Size | str = 0,
+    dilation: Size = 1,
+    groups: int = 1,
 ) -> Any:
-    x, batched = _batched(f"conv{n}d", x, n)
+    """A convolution over n dimensions."""
+    x, batched = _batched(f"conv{n}d", input, n)
     if weight.ndim != n + 2 or x.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
         raise ValueError(
             f"conv{n}d: input {tuple(x.shape)} and weight {tuple(weight.shape)} do not fit with "
@@ -73,35 +66,19 @@ def _conv(
         )
     kernel = tuple(weight.shape[2:])
     strides, dilations = sizes("stride", stride, n), sizes("dilation", dilation, n)
-    pads = _padding(padding, kernel, strides, dilations)
+    pads = padding_pairs(padding, kernel, strides, dilations)
     attrs = dict(stride=strides, padding=pads, dilation=dilations, groups=groups)
-    if bias is None:
-        return _finished(conv(x, weight, **attrs), None, n, batched)
-    return _finished(conv_bias(x, weight, bias, **attrs), None, n, batched)
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    op = ops.conv if bias is None else ops.conv_bias
+    return _as_before(op(*operands, **attrs), batched)
 
 
-def conv1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    dilation: Size = 1,
-    groups: int = 1,
-) -> Any:
-    """Slide `weight` (out, channels / groups, k) over (batch, channels, length)."""
-    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
-
-
-def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    dilation: Size = 1,
-    groups: int = 1,
-) -> Any:
+conv1d = for_dimensions(
+    conv, 1, "Slide `weight` (out, channels / groups, k) over (batch, channels, length)."
+)
+conv2d = for_dimensions(
+    conv,
+    2,
     """Slide `weight` (out, channels / groups, kh, kw) over (batch, channels, height, width).
 
     `padding` is numbers, "valid" (none) or "same" (the output as large as the input).
@@ -110,36 +87,25 @@ def conv2d(
     >>> gw.nn.functional.conv2d(gw.ones(1, 1, 3, 3), gw.ones(1, 1, 2, 2))
     tensor([[[[4., 4.],
               [4., 4.]]]])
-    """
-    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+    """,
+)
+conv3d = for_dimensions(conv, 3, "Slide `weight` over (batch, channels, depth, height, width).")
 
 
-def conv3d(
+def conv_transpose(
+    n: int,
     input: Any,
     weight: Any,
     bias: Any = None,
     stride: Size = 1,
-    padding: Size | str = 0,
-    dilation: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
     groups: int = 1,
+    dilation: Size = 1,
 ) -> Any:
-    """Slide `weight` over (batch, channels, depth, height, width)."""
-    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
-
-
-def _conv_transpose(
-    n: int,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Size,
-    padding: Size,
-    output_padding: Size,
-    groups: int,
-    dilation: Size,
-) -> Any:
+    """The transpose of a convolution over n dimensions."""
     name = f"conv_transpose{n}d"
-    x, batched = _batched(name, x, n)
+    x, batched = _batched(name, input, n)
     if weight.ndim != n + 2 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
         raise ValueError(
             f"{name}: input {tuple(x.shape)} and weight {tuple(weight.shape)} do not fit with "
@@ -153,74 +119,31 @@ def _conv_transpose(
             f"{name}: output_padding {extra} must be smaller than stride {strides} or dilation "
             f"{dilations}"
         )
-    shape = tuple(
-        (size - 1) * s - 2 * p + d * (k - 1) + e + 1
-        for size, s, p, d, k, e in zip(
-            x.shape[2:], strides, pads, dilations, weight.shape[2:], extra, strict=True
-        )
-    )
+    smallest = transposed_size(x.shape[2:], strides, pads, dilations, weight.shape[2:])
+    shape = tuple(size + e for size, e in zip(smallest, extra, strict=True))
     if any(size < 1 for size in shape):
         raise ValueError(f"{name}: the output would have size {shape}")
-    out = conv_input(
-        x,
-        weight,
-        shape=shape,
-        stride=strides,
-        padding=tuple((p, p) for p in pads),
-        dilation=dilations,
-        groups=groups,
-    )
-    return _finished(out, bias, n, batched)
+    padded = tuple((p, p) for p in pads)
+    attrs = dict(shape=shape, stride=strides, padding=padded, dilation=dilations, groups=groups)
+    out = ops.conv_input(x, weight, **attrs)
+    if bias is not None:
+        out = out + reshape(bias, shape=(bias.shape[0], *(1,) * n))
+    return _as_before(out, batched)
 
 
-def conv_transpose1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Any:
-    """The transpose of conv1d in its input; `weight` is (channels, out / groups, k)."""
-    return _conv_transpose(
-        1, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
-
-
-def conv_transpose2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Any:
+conv_transpose1d = for_dimensions(
+    conv_transpose,
+    1,
+    "The transpose of conv1d in its input; `weight` is (channels, out / groups, k).",
+)
+conv_transpose2d = for_dimensions(
+    conv_transpose,
+    2,
     """The transpose of conv2d in its input: the gradient of conv2d as a layer.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.conv_transpose2d(gw.ones(1, 1, 2, 2), gw.ones(1, 1, 2, 2), stride=2).shape
     (1, 1, 4, 4)
-    """
-    return _conv_transpose(
-        2, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
-
-
-def conv_transpose3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Any:
-    """The transpose of conv3d in its input."""
-    return _conv_transpose(
-        3, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    """,
+)
+conv_transpose3d = for_dimensions(conv_transpose, 3, "The transpose of conv3d in its input.")

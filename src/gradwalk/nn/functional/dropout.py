@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.nn.functional.dimensions import check_rank
 from gradwalk.random.generator import default_generator
 from gradwalk.tensors.apply import wrap
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
 
 
-def _check(p: float) -> None:
+def check_probability(p: float) -> None:
+    """Reject what is no probability."""
     if not 0 <= p <= 1:
-        raise ValueError(f"the probability of dropout must be from 0 to 1, not {p}")
+        raise ValueError(f"a dropout probability lies between 0 and 1, not {p}")
 
 
 def _kept(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray[Any, Any]:
@@ -38,50 +40,45 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     >>> gw.nn.functional.dropout(gw.ones(3), training=False)
     tensor([1., 1., 1.])
     """
-    _check(p)
+    check_probability(p)
     if not training or p == 0:
         return input
     return _masked(input, tuple(input.shape), p, inplace)
 
 
-def _by_channel(x: Any, p: float, training: bool, inplace: bool, spatial: int) -> Any:
-    _check(p)
-    if x.ndim not in (spatial + 1, spatial + 2):
-        raise ValueError(
-            f"dropout{spatial}d takes {spatial + 1} or {spatial + 2} dimensions, "
-            f"this has shape {tuple(x.shape)}"
-        )
+def _by_channel(n: int, x: Any, p: float, training: bool, inplace: bool) -> Any:
+    check_probability(p)
+    check_rank(f"dropout{n}d", x, n)
     if not training or p == 0:
         return x
-    lead = x.ndim - spatial
-    return _masked(x, (*x.shape[:lead], *(1,) * spatial), p, inplace)
+    return _masked(x, (*x.shape[: x.ndim - n], *(1,) * n), p, inplace)
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of (batch, channels, length)."""
-    return _by_channel(input, p, training, inplace, 1)
+    return _by_channel(1, input, p, training, inplace)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of (batch, channels, height, width)."""
-    _check(p)
+    check_probability(p)
     if not training or p == 0:
         return input
     if input.ndim < 2:
         raise ValueError(f"dropout2d takes (batch, channels, ...), got {tuple(input.shape)}")
     if input.ndim == 3:  # PyTorch reads this as (batch, channels, length), for compatibility
-        return _by_channel(input, p, training, inplace, 1)
+        return _by_channel(1, input, p, training, inplace)
     return _masked(input, (*input.shape[:2], *(1,) * (input.ndim - 2)), p, inplace)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of (batch, channels, depth, height, width)."""
-    return _by_channel(input, p, training, inplace, 3)
+    return _by_channel(3, input, p, training, inplace)
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Dropout that keeps the mean and variance of selu's outputs."""
-    _check(p)
+    check_probability(p)
     if not training or p == 0:
         return input
     if p == 1:

@@ -49,15 +49,6 @@ def _reduced(loss: Any, reduction: str) -> Any:
     return mean(loss) if reduction == "mean" else sum(loss)
 
 
-def _warn_of_sizes(name: str, input: Any, target: Any) -> None:
-    if tuple(input.shape) != tuple(target.shape):
-        warnings.warn(
-            f"{name}: a target of shape {tuple(target.shape)} is broadcast against an input of "
-            f"shape {tuple(input.shape)}; this is rarely what is meant",
-            stacklevel=3,
-        )
-
-
 # -- classes -------------------------------------------------------------------------------------
 
 
@@ -193,13 +184,17 @@ def _difference(
     name: str, input: Any, target: Any, weight: Any, how: str, each: Callable[[Any], Any]
 ) -> Any:
     """A weighted and reduced loss of input − target."""
-    _warn_of_sizes(name, input, target)
+    if tuple(input.shape) != tuple(target.shape):
+        warnings.warn(
+            f"{name}: a target of shape {tuple(target.shape)} is broadcast against an input of "
+            f"shape {tuple(input.shape)}; this is rarely what is meant",
+            stacklevel=3,
+        )
     loss = each(input - target)
-    if weight is None:
-        return _reduced(loss, how)
-    loss = loss * weight
-    if how == "mean":
-        return sum(loss) / sum(broadcast_to(weight, tuple(loss.shape)))
+    if weight is not None:
+        loss = loss * weight
+        if how == "mean":
+            return sum(loss) / sum(broadcast_to(weight, tuple(loss.shape)))
     return _reduced(loss, how)
 
 

@@ -143,40 +143,29 @@ def batch_norm(
             f"this input has shape {tuple(input.shape)}"
         )
     if running_mean is not None:
-        _follow(input, axes, running_mean, running_var, momentum, count)
+        array = input.detach()._array
+        _follow(running_mean, array.mean(axes), momentum)
+        _follow(running_var, quietly(np.var, array, axes) * (count / (count - 1)), momentum)
     return _standardized(input, weight, bias, shape, axes, eps)
 
 
-def _follow(
-    x: Any, axes: Axes, running_mean: Any, running_var: Any, momentum: float, count: int
-) -> None:
-    """Move running statistics towards the batch statistics (with the unbiased variance)."""
-    array = x.detach()._array
-    mean = array.mean(axes)
-    var = quietly(np.var, array, axes) * (count / max(count - 1, 1))
+def _follow(running: Any, now: Any, momentum: float) -> None:
+    """Move a running statistic towards that of the batch; a variance is the unbiased one."""
     with no_grad():
-        for running, now in ((running_mean, mean), (running_var, var)):
-            running.mul_(1 - momentum).add_((now * momentum).astype(running.dtype))
+        running.mul_(1 - momentum).add_((now * momentum).astype(running.dtype))
 
 
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
     """Mean 0 and variance 1 for each image and group of channels."""
-    shape = _channels("group_norm", input)
+    _channels("group_norm", input)
     batch, channels, *size = input.shape
     if channels % num_groups:
         raise ValueError(f"group_norm: {channels} channels do not divide into {num_groups} groups")
     grouped = (batch, num_groups, channels // num_groups, math.prod(size))
     lifted = (1, num_groups, channels // num_groups, 1)
     x = reshape(input, shape=grouped)
-    if (weight is None) != (bias is None):
-        out = reshape(standardize(x, axes=(2, 3), eps=float(eps), center=True), shape=input.shape)
-        return (
-            out + reshape(bias, shape=shape)
-            if weight is None
-            else out * reshape(weight, shape=shape)
-        )
     return reshape(_standardized(x, weight, bias, lifted, (2, 3), eps), shape=tuple(input.shape))
 
 
@@ -203,11 +192,8 @@ def instance_norm(
         )
     if running_mean is not None:
         array = input.detach()._array
-        with no_grad():
-            mean = array.mean(axes).mean(0)
-            var = array.var(axes).mean(0) * (count / (count - 1))
-            for running, now in ((running_mean, mean), (running_var, var)):
-                running.mul_(1 - momentum).add_((now * momentum).astype(running.dtype))
+        _follow(running_mean, array.mean(axes).mean(0), momentum)
+        _follow(running_var, array.var(axes).mean(0) * (count / (count - 1)), momentum)
     return _standardized(input, weight, bias, shape, axes, eps)
 
 

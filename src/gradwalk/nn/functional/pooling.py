@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.nn.functional.convolution import Size, sizes
+from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
 from gradwalk.ops.core.dtypes import float32, uint8
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import div_trunc, floor
 from gradwalk.ops.elementwise.choice import clip, where
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.matmul import matmul
-from gradwalk.ops.network.pooling import max_pool, max_pool_indices, pool_sum
+from gradwalk.ops.network import pooling as ops
 from gradwalk.ops.reduce.reduction import max as maximum_along
 from gradwalk.ops.reduce.reduction import mean
 from gradwalk.ops.shape.reshaping import broadcast_to, cast, permute, reshape
@@ -29,11 +29,7 @@ __all__ = [
 
 
 def _check(name: str, x: Any, n: int, kinds: str = "f") -> None:
-    if x.ndim not in (n + 1, n + 2):
-        raise ValueError(
-            f"{name} takes {n + 2} dimensions (batch, channels, ...) or {n + 1} without a batch; "
-            f"this input has shape {tuple(x.shape)}"
-        )
+    check_rank(name, x, n)
     if x.dtype.kind not in kinds:
         raise TypeError(f"{name} takes floating-point numbers, these are {x.dtype}")
 
@@ -61,21 +57,22 @@ def _windows(
     return tuple(counts)
 
 
-def _max_pool(
+def max_pool(
     n: int,
-    x: Any,
+    input: Any,
     kernel_size: Size,
-    stride: Size | None,
-    padding: Size,
-    dilation: Size,
-    ceil_mode: bool,
-    return_indices: bool,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
-    _check(f"max_pool{n}d", x, n, "fiu")
+    """The largest element of every window of the last n dimensions."""
+    _check(f"max_pool{n}d", input, n, "fiu")
     kernel = sizes("kernel_size", kernel_size, n)
     strides = _strides(stride, kernel)
     pads, dilations = sizes("padding", padding, n, 0), sizes("dilation", dilation, n)
-    size = tuple(x.shape[x.ndim - n :])
+    size = tuple(input.shape[input.ndim - n :])
     attrs = dict(
         kernel=kernel,
         out=_windows(size, kernel, strides, pads, dilations, ceil_mode),
@@ -83,58 +80,44 @@ def _max_pool(
         padding=tuple((p, p) for p in pads),
         dilation=dilations,
     )
-    values = max_pool(x, **attrs)
-    return (values, max_pool_indices(x, **attrs)) if return_indices else values
+    values = ops.max_pool(input, **attrs)
+    return (values, ops.max_pool_indices(input, **attrs)) if return_indices else values
 
 
-def max_pool1d(
-    input: Any,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest element of every window; the gradient goes to the (first) one chosen."""
-    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+_LARGEST = "The largest element of every window; the gradient goes to the (first) one chosen."
 
-
-def max_pool2d(
-    input: Any,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest element of every window; the gradient goes to the (first) one chosen.
+max_pool1d = for_dimensions(max_pool, 1, _LARGEST)
+max_pool2d = for_dimensions(
+    max_pool,
+    2,
+    f"""{_LARGEST}
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.max_pool2d(gw.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
     tensor([[[4.]]])
-    """
-    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    """,
+)
 
 
-def _avg_pool(
+def avg_pool(
     n: int,
-    x: Any,
+    input: Any,
     kernel_size: Size,
-    stride: Size | None,
-    padding: Size,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Any:
-    _check(f"avg_pool{n}d", x, n, "fiu")
+    """The mean of every window of the last n dimensions."""
+    _check(f"avg_pool{n}d", input, n, "fiu")
     kernel = sizes("kernel_size", kernel_size, n)
     strides = _strides(stride, kernel)
     pads = sizes("padding", padding, n, 0)
-    size = tuple(x.shape[x.ndim - n :])
+    size = tuple(input.shape[input.ndim - n :])
     out = _windows(size, kernel, strides, pads, (1,) * n, ceil_mode)
-    total = pool_sum(x, kernel=kernel, out=out, stride=strides, padding=tuple((p, p) for p in pads))
+    padded = tuple((p, p) for p in pads)
+    total = ops.pool_sum(input, kernel=kernel, out=out, stride=strides, padding=padded)
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError("divisor_override must not be 0")
@@ -174,27 +157,19 @@ def avg_pool1d(
     count_include_pad: bool = True,
 ) -> Any:
     """The mean of every window."""
-    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+    return avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(
-    input: Any,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
+avg_pool2d = for_dimensions(
+    avg_pool,
+    2,
     """The mean of every window.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.avg_pool2d(gw.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
     tensor([[[2.5000]]])
-    """
-    return _avg_pool(
-        2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
+    """,
+)
 
 
 # -- adaptive ------------------------------------------------------------------------------------
@@ -229,9 +204,10 @@ def _along(x: Any, matrix: np.ndarray[Any, Any], axis: int) -> Any:
     return permute(matmul(permute(x, axes=order), matrix.T), axes=back)
 
 
-def _adaptive_avg(n: int, x: Any, output_size: Any) -> Any:
-    out = _targets(f"adaptive_avg_pool{n}d", x, output_size, n)
-    lead = x.ndim - n
+def adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
+    """The mean of windows of (nearly) equal size of the last n dimensions."""
+    out = _targets(f"adaptive_avg_pool{n}d", input, output_size, n)
+    x, lead = input, input.ndim - n
     size = tuple(x.shape[lead:])
     if out == (1,) * n:
         return mean(x, tuple(range(lead, x.ndim)), keepdim=True)
@@ -243,29 +219,29 @@ def _adaptive_avg(n: int, x: Any, output_size: Any) -> Any:
     return x
 
 
-def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
-    """The mean of `output_size` windows of (nearly) equal length."""
-    return _adaptive_avg(1, input, output_size)
-
-
-def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+adaptive_avg_pool1d = for_dimensions(
+    adaptive_avg_pool, 1, "The mean of `output_size` windows of (nearly) equal length."
+)
+adaptive_avg_pool2d = for_dimensions(
+    adaptive_avg_pool,
+    2,
     """The mean of windows chosen so that the output has size `output_size`.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.adaptive_avg_pool2d(gw.ones(1, 2, 7, 5), 1).shape
     (1, 2, 1, 1)
-    """
-    return _adaptive_avg(2, input, output_size)
+    """,
+)
 
 
-def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any:
+def adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Pad windows of different lengths to the longest, then take one maximum over all."""
-    out = _targets(f"adaptive_max_pool{n}d", x, output_size, n)
+    x, out = input, _targets(f"adaptive_max_pool{n}d", input, output_size, n)
     lead = x.ndim - n
     size = tuple(x.shape[lead:])
     if all(own % wanted == 0 for own, wanted in zip(size, out, strict=True)):
         kernel = tuple(own // wanted for own, wanted in zip(size, out, strict=True))
-        return _max_pool(n, x, kernel, None, 0, 1, False, return_indices)
+        return max_pool(n, x, kernel, return_indices=return_indices)
     flat, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for own, wanted in zip(size, out, strict=True):
         bins = _bins(own, wanted)
@@ -285,14 +261,14 @@ def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any
     return values, creation.from_numpy(chosen.reshape(values.shape))
 
 
-def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of `output_size` windows of (nearly) equal length."""
-    return _adaptive_max(1, input, output_size, return_indices)
-
-
-def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of windows chosen so that the output has size `output_size`."""
-    return _adaptive_max(2, input, output_size, return_indices)
+adaptive_max_pool1d = for_dimensions(
+    adaptive_max_pool, 1, "The largest element of `output_size` windows of (nearly) equal length."
+)
+adaptive_max_pool2d = for_dimensions(
+    adaptive_max_pool,
+    2,
+    "The largest element of windows chosen so that the output has size `output_size`.",
+)
 
 
 # -- interpolation -------------------------------------------------------------------------------
@@ -340,7 +316,7 @@ def interpolate(
         if not recompute_scale_factor:
             scales = [float(f) for f in factors]
     if mode == "area":
-        return _adaptive_avg(n, input, out)
+        return adaptive_avg_pool(n, input, out)
     if mode == "nearest" and all(
         o % i == 0 and f in (None, o // i) for f, o, i in zip(scales, out, own, strict=True)
     ):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from gradwalk.nn import functional
-from gradwalk.nn.layers.options import Options, layer
+from gradwalk.nn.layers.options import OneInput, Options, layer
 from gradwalk.nn.module import Module, Parameter
 from gradwalk.ops.elementwise.activation import relu, sigmoid
 from gradwalk.ops.elementwise.trigonometry import tanh
@@ -19,13 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Activation(Options):
-    def forward(self, input: Any) -> Any:
-        """Apply the function to each element."""
-        return self._apply(input)
-
-
-class _InPlace(_Activation):
+class _InPlace(OneInput):
     inplace: bool
 
     def extra_repr(self) -> str:
@@ -33,7 +27,7 @@ class _InPlace(_Activation):
         return ", ".join(filter(None, [super().extra_repr(), "inplace=True" * self.inplace]))
 
 
-@layer
+@layer()
 class ReLU(_InPlace):
     r"""$\max(x, 0)$."""
 
@@ -44,15 +38,13 @@ class ReLU(_InPlace):
         return functional.relu(input, True) if self.inplace else relu(input)
 
 
-@layer
+@layer(functional.hardtanh, shown="min_val max_val")
 class Hardtanh(_InPlace):
     r"""$\min(\max(x, \text{min\_val}), \text{max\_val})$."""
 
     min_val: float = -1.0
     max_val: float = 1.0
     inplace: bool = False
-    _function = functional.hardtanh
-    _shown: ClassVar[tuple[str, ...]] = ("min_val", "max_val")
 
     def _check(self) -> None:
         if self.max_val <= self.min_val:
@@ -68,14 +60,12 @@ class ReLU6(Hardtanh):
         super().__init__(0.0, 6.0, inplace)
 
 
-@layer
+@layer(functional.leaky_relu, shown="negative_slope")
 class LeakyReLU(_InPlace):
     r"""$\max(x, 0) + a \min(x, 0)$."""
 
     negative_slope: float = 0.01
     inplace: bool = False
-    _function = functional.leaky_relu
-    _shown = ("negative_slope",)
 
 
 class PReLU(Module):
@@ -103,106 +93,90 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-@layer
+@layer(functional.elu, shown="alpha")
 class ELU(_InPlace):
     r"""$x$ where positive, else $\alpha (e^x - 1)$."""
 
     alpha: float = 1.0
     inplace: bool = False
-    _function = functional.elu
-    _shown = ("alpha",)
 
 
+@layer(functional.celu)
 class CELU(ELU):
     r"""$\max(x, 0) + \min(0, \alpha (e^{x / \alpha} - 1))$."""
 
-    _function = functional.celu
 
-
-@layer
+@layer(functional.selu)
 class SELU(_InPlace):
     r"""ELU scaled to keep means and variances: $\lambda\, \mathrm{ELU}_\alpha(x)$."""
 
     inplace: bool = False
-    _function = functional.selu
 
 
-@layer
-class GELU(_Activation):
+@layer(functional.gelu, shown="approximate")
+class GELU(OneInput):
     r"""$x\, \Phi(x)$; `approximate="tanh"` is the form of GPT-2."""
 
     approximate: str = "none"
-    _function = functional.gelu
-    _shown = ("approximate",)
 
 
-@layer
+@layer(functional.silu)
 class SiLU(_InPlace):
     r"""$x\, \sigma(x)$."""
 
     inplace: bool = False
-    _function = functional.silu
 
 
-@layer
+@layer(functional.mish)
 class Mish(_InPlace):
     r"""$x \tanh(\mathrm{softplus}(x))$."""
 
     inplace: bool = False
-    _function = functional.mish
 
 
-@layer
-class Hardsigmoid(_Activation):
+@layer(functional.hardsigmoid)
+class Hardsigmoid(OneInput):
     r"""$\min(\max(x / 6 + 1/2, 0), 1)$."""
 
     inplace: bool = False
-    _function = functional.hardsigmoid
 
 
+@layer(functional.hardswish)
 class Hardswish(Hardsigmoid):
     r"""$x\, \mathrm{hardsigmoid}(x)$."""
 
-    _function = functional.hardswish
 
-
-@layer
-class Softplus(_Activation):
+@layer(functional.softplus, shown="beta threshold")
+class Softplus(OneInput):
     r"""$\frac{1}{\beta} \log(1 + e^{\beta x})$; above the threshold, $x$."""
 
     beta: float = 1.0
     threshold: float = 20.0
-    _function = functional.softplus
-    _shown = ("beta", "threshold")
 
 
-@layer
-class Hardshrink(_Activation):
+@layer(functional.hardshrink)
+class Hardshrink(OneInput):
     r"""$x$ where $|x| > \lambda$, else 0."""
 
     lambd: float = 0.5
-    _function = functional.hardshrink
 
     def extra_repr(self) -> str:
         """The bound λ."""
         return f"{self.lambd}"
 
 
+@layer(functional.softshrink)
 class Softshrink(Hardshrink):
     r"""$x$ moved towards 0 by $\lambda$."""
 
-    _function = functional.softshrink
 
-
-@layer
+@layer(functional.threshold, shown="threshold value")
 class Threshold(_InPlace):
     r"""$x$ where $x > $ threshold, else `value`."""
 
     threshold: float
     value: float
     inplace: bool = False
-    _function = functional.threshold
-    _shown = ("threshold", "value")
 
 
 class Tanh(Module):
@@ -221,25 +195,22 @@ class Sigmoid(Module):
         return sigmoid(input)
 
 
-class Softsign(_Activation):
+@layer(functional.softsign)
+class Softsign(OneInput):
     r"""$x / (1 + |x|)$."""
 
-    _function = functional.softsign
 
-
-class Tanhshrink(_Activation):
+@layer(functional.tanhshrink)
+class Tanhshrink(OneInput):
     r"""$x - \tanh(x)$."""
 
-    _function = functional.tanhshrink
 
-
-class LogSigmoid(_Activation):
+@layer(functional.logsigmoid)
+class LogSigmoid(OneInput):
     r"""$\log \sigma(x)$, stable."""
 
-    _function = functional.logsigmoid
 
-
-@layer
+@layer()
 class _AlongDim(Options):
     dim: int | None = None
     _shown = ("dim",)
@@ -249,33 +220,29 @@ class _AlongDim(Options):
         dim = self.dim
         if dim is None:  # PyTorch's deprecated choice
             dim = 0 if input.ndim in (0, 1, 3) else 1
-        return type(self)._function(input, dim)
+        return self._function(input, dim)
 
 
-@layer
+@layer(functional.glu)
 class GLU(_AlongDim):
     r"""$a\, \sigma(b)$, with $a$ and $b$ the halves of $x$ along `dim`."""
 
     dim: int | None = -1
-    _function = functional.glu
 
 
+@layer(functional.softmax)
 class Softmax(_AlongDim):
     r"""$e^{x_i} / \sum_j e^{x_j}$ along `dim`."""
 
-    _function = functional.softmax
 
-
+@layer(functional.softmin)
 class Softmin(_AlongDim):
     r"""$e^{-x_i} / \sum_j e^{-x_j}$ along `dim`."""
 
-    _function = functional.softmin
 
-
+@layer(functional.log_softmax)
 class LogSoftmax(_AlongDim):
     r"""$x_i - \log \sum_j e^{x_j}$ along `dim`."""
-
-    _function = functional.log_softmax
 
 
 class Softmax2d(Module):

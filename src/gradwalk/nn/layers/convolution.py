@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.layers.options import changed, several
-from gradwalk.nn.module import Module
+from gradwalk.nn.functional.convolution import conv, conv_transpose, padding_pairs, transposed_size
+from gradwalk.nn.layers.options import Dimensional, changed, several
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
 
@@ -19,10 +18,8 @@ __all__ = [
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _Convolution(Module):
-    dimensions = 0
+class _Convolution(Dimensional):
     transposed = False
-    _function: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -48,8 +45,6 @@ class _Convolution(Module):
             )
         if padding_mode not in _PADDING_MODES:
             raise ValueError(f"padding_mode is one of {_PADDING_MODES}, not {padding_mode!r}")
-        if isinstance(padding, str) and padding not in ("same", "valid"):
-            raise ValueError(f"padding is numbers, 'same' or 'valid', not {padding!r}")
         n = self.dimensions
         self.in_channels = in_channels
         self.out_channels = out_channels
@@ -60,8 +55,7 @@ class _Convolution(Module):
         self.output_padding = several(output_padding, n, "output_padding")
         self.groups = groups
         self.padding_mode = padding_mode
-        if self.padding == "same" and any(s != 1 for s in self.stride):
-            raise ValueError("padding='same' is for stride 1")
+        padding_pairs(self.padding, self.kernel_size, self.stride, self.dilation)  # checks it
         channels = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (channels[0], channels[1] // groups, *self.kernel_size)
         self.weight = Parameter(creation.empty(shape, dtype=dtype))
@@ -111,12 +105,8 @@ class _Conv(_Convolution):
 
     def _border(self) -> list[int]:
         """The argument of `functional.pad`: two numbers per dimension, the last dimension first."""
-        if self.padding == "valid":
-            return [0] * (2 * self.dimensions)
-        if self.padding == "same":
-            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size)]
-            return [n for t in reversed(total) for n in (t // 2, t - t // 2)]
-        return [n for p in reversed(self.padding) for n in (p, p)]
+        pairs = padding_pairs(self.padding, self.kernel_size, self.stride, self.dilation)
+        return [n for pair in reversed(pairs) for n in pair]
 
     def forward(self, input: Any) -> Any:
         """The convolution with the weight, plus bias."""
@@ -124,12 +114,13 @@ class _Conv(_Convolution):
         if self.padding_mode != "zeros":
             input = functional.pad(input, self._border(), mode=self.padding_mode)
             padding = 0
-        return type(self)._function(
-            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
+        return conv(
+            self.dimensions, input, self.weight, self.bias, self.stride, padding, self.dilation,
+            self.groups,
+        )  # fmt: skip
 
 
-class Conv1d(_Conv):
+class Conv1d(_Conv, dimensions=1):
     r"""$y_{n,o,t} = b_o + \sum_{c,m} w_{o,c,m}\, x_{n,c,\,s t + d m}$ over (N, C, L).
 
     >>> import gradwalk as gw
@@ -137,11 +128,8 @@ class Conv1d(_Conv):
     (2, 8, 10)
     """
 
-    dimensions = 1
-    _function = functional.conv1d
 
-
-class Conv2d(_Conv):
+class Conv2d(_Conv, dimensions=2):
     r"""$y_{n,o,i,j} = b_o + \sum_{c,p,q} w_{o,c,p,q}\, x_{n,c,\,s i + d p,\,s j + d q}$.
 
     >>> import gradwalk as gw
@@ -149,15 +137,9 @@ class Conv2d(_Conv):
     (2, 8, 4, 4)
     """
 
-    dimensions = 2
-    _function = functional.conv2d
 
-
-class Conv3d(_Conv):
+class Conv3d(_Conv, dimensions=3):
     """Convolution over (N, C, D, H, W)."""
-
-    dimensions = 3
-    _function = functional.conv3d
 
 
 class _ConvTranspose(_Convolution):
@@ -189,8 +171,8 @@ class _ConvTranspose(_Convolution):
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
         """The transposed convolution with the weight, plus bias."""
-        return type(self)._function(
-            input, self.weight, self.bias, self.stride, self.padding,
+        return conv_transpose(
+            self.dimensions, input, self.weight, self.bias, self.stride, self.padding,
             self._output_padding(input, output_size), self.groups, self.dilation,
         )  # fmt: skip
 
@@ -200,12 +182,8 @@ class _ConvTranspose(_Convolution):
             return self.output_padding
         n = self.dimensions
         wanted = tuple(output_size)[-n:]
-        smallest = tuple(
-            (length - 1) * s - 2 * p + d * (k - 1) + 1
-            for length, s, p, d, k in zip(
-                x.shape[-n:], self.stride, self.padding, self.dilation, self.kernel_size
-            )
-        )
+        options = self.stride, self.padding, self.dilation, self.kernel_size
+        smallest = transposed_size(x.shape[-n:], *options)
         extra = tuple(w - m for w, m in zip(wanted, smallest, strict=True))
         if any(not 0 <= e < s for e, s in zip(extra, self.stride)):
             largest = tuple(m + s - 1 for m, s in zip(smallest, self.stride))
@@ -216,14 +194,11 @@ class _ConvTranspose(_Convolution):
         return extra
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTranspose, dimensions=1):
     """The transpose of `Conv1d` as a linear map: it makes (N, C, L) longer by its stride."""
 
-    dimensions = 1
-    _function = functional.conv_transpose1d
 
-
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTranspose, dimensions=2):
     """The transpose of `Conv2d` as a linear map: it makes maps larger by its stride.
 
     >>> import gradwalk as gw
@@ -231,12 +206,6 @@ class ConvTranspose2d(_ConvTranspose):
     (2, 3, 8, 8)
     """
 
-    dimensions = 2
-    _function = functional.conv_transpose2d
 
-
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTranspose, dimensions=3):
     """The transpose of `Conv3d` as a linear map."""
-
-    dimensions = 3
-    _function = functional.conv_transpose3d

@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.nn import functional
+from gradwalk.nn.functional.dropout import check_probability
 from gradwalk.nn.layers.options import Options, layer
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
 
 
-@layer
+@layer(shown="p inplace")
 class _Dropout(Options):
     p: float = 0.5
     inplace: bool = False
-    _shown = ("p", "inplace")
 
     def _check(self) -> None:
-        if not 0 <= self.p <= 1:
-            raise ValueError(f"a dropout probability lies between 0 and 1, not {self.p}")
+        check_probability(self.p)
 
     def forward(self, input: Any) -> Any:
         """The input with elements or channels dropped."""
-        return type(self)._function(input, self.p, self.training, self.inplace)
+        return self._function(input, self.p, self.training, self.inplace)
 
 
+@layer(functional.dropout)
 class Dropout(_Dropout):
     """Zero each element with probability p and scale the others by 1 / (1 − p), in training.
 
@@ -33,25 +33,20 @@ class Dropout(_Dropout):
     tensor([1., 1., 1.])
     """
 
-    _function = functional.dropout
 
-
+@layer(functional.dropout2d)
 class Dropout2d(_Dropout):
     """Zero whole channels (N, C, …) with probability p and scale the others, in training."""
 
-    _function = functional.dropout2d
 
-
+@layer(functional.dropout1d)
 class Dropout1d(_Dropout):
     """Zero whole channels of (N, C, L) with probability p and scale the others, in training."""
 
-    _function = functional.dropout1d
 
-
+@layer(functional.dropout3d)
 class Dropout3d(_Dropout):
     """Zero whole channels of (N, C, D, H, W) with probability p and scale the others."""
-
-    _function = functional.dropout3d
 
 
 class AlphaDropout(_Dropout):

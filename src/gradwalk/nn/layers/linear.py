@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gradwalk.nn import functional, init
+from gradwalk.nn.layers.options import described
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
@@ -61,10 +62,7 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         """The sizes, and whether there is a bias."""
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
+        return described(self, "in_features", "out_features", "bias")
 
 
 class Bilinear(Module):
@@ -102,7 +100,4 @@ class Bilinear(Module):
 
     def extra_repr(self) -> str:
         """The sizes, and whether there is a bias."""
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-            f"out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        return described(self, "in1_features", "in2_features", "out_features", "bias")

@@ -7,10 +7,12 @@ and `reduce`: use `reduction="mean"`, `"sum"` or `"none"`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Any
 
 from gradwalk.nn import functional
 from gradwalk.nn.layers.options import Options, layer
+from gradwalk.nn.module import Module
 from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
@@ -27,16 +29,18 @@ class _Loss(Options):
         return self._apply(input, target)
 
 
-@layer
-class L1Loss(_Loss):
+@layer()
+class _ReducedLoss(_Loss):
+    reduction: str = "mean"
+
+
+@layer(functional.l1_loss)
+class L1Loss(_ReducedLoss):
     r"""$|x - y|$."""
 
-    reduction: str = "mean"
-    _function = functional.l1_loss
 
-
-@layer
-class MSELoss(_Loss):
+@layer(functional.mse_loss)
+class MSELoss(_ReducedLoss):
     r"""$(x - y)^2$.
 
     >>> import gradwalk as gw
@@ -44,40 +48,23 @@ class MSELoss(_Loss):
     tensor(2.)
     """
 
-    reduction: str = "mean"
-    _function = functional.mse_loss
 
-
-@layer
-class SmoothL1Loss(_Loss):
+@layer(functional.smooth_l1_loss)
+class SmoothL1Loss(_ReducedLoss):
     r"""$(x - y)^2 / 2\beta$ near zero, $|x - y| - \beta / 2$ elsewhere."""
 
-    reduction: str = "mean"
     beta: float = 1.0
-    _function = functional.smooth_l1_loss
 
 
-@layer
-class HuberLoss(_Loss):
+@layer(functional.huber_loss)
+class HuberLoss(_ReducedLoss):
     r"""$(x - y)^2 / 2$ near zero, $\delta (|x - y| - \delta / 2)$ elsewhere."""
 
-    reduction: str = "mean"
     delta: float = 1.0
-    _function = functional.huber_loss
 
 
-class _WeightedLoss(_Loss):
-    """A loss whose weights are buffers."""
-
-    weight: Tensor | None
-
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = reduction
-        self.register_buffer("weight", weight)
-
-
-class CrossEntropyLoss(_WeightedLoss):
+@layer(functional.cross_entropy, buffers="weight")
+class CrossEntropyLoss(_Loss):
     r"""$-\log \mathrm{softmax}(x)_y$, or $-\sum_c y_c \log \mathrm{softmax}(x)_c$.
 
     >>> import gradwalk as gw
@@ -85,68 +72,46 @@ class CrossEntropyLoss(_WeightedLoss):
     tensor(0.)
     """
 
-    _function = functional.cross_entropy
-    _options = ("weight", "ignore_index", "reduction", "label_smoothing")
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, reduction)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
 
 
-class NLLLoss(_WeightedLoss):
+@layer(functional.nll_loss, buffers="weight")
+class NLLLoss(_Loss):
     r"""$-x_y$ of log probabilities $x$."""
 
-    _function = functional.nll_loss
-    _options = ("weight", "ignore_index", "reduction")
-
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(weight, reduction)
-        self.ignore_index = ignore_index
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: str = "mean"
 
 
-class BCELoss(_WeightedLoss):
+@layer(functional.binary_cross_entropy, buffers="weight")
+class BCELoss(_Loss):
     r"""$-y \log x - (1 - y) \log (1 - x)$ of probabilities $x$."""
 
-    _function = functional.binary_cross_entropy
-    _options = ("weight", "reduction")
+    weight: Tensor | None = None
+    reduction: str = "mean"
 
 
-class BCEWithLogitsLoss(_WeightedLoss):
+@layer(functional.binary_cross_entropy_with_logits, buffers="weight pos_weight")
+class BCEWithLogitsLoss(_Loss):
     """`BCELoss` of sigmoid(x), stable; `pos_weight` scales the loss of the positive class."""
 
-    pos_weight: Tensor | None
-    _function = functional.binary_cross_entropy_with_logits
-    _options = ("weight", "reduction", "pos_weight")
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        reduction: str = "mean",
-        pos_weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(weight, reduction)
-        self.register_buffer("pos_weight", pos_weight)
+    weight: Tensor | None = None
+    reduction: str = "mean"
+    pos_weight: Tensor | None = None
 
 
-@layer
-class KLDivLoss(_Loss):
+@layer(functional.kl_div)
+class KLDivLoss(_ReducedLoss):
     r"""$y (\log y - x)$ of log probabilities $x$; `reduction="batchmean"` is the divergence."""
 
-    reduction: str = "mean"
     log_target: bool = False
-    _function = functional.kl_div
 
 
-@layer
+@layer(functional.poisson_nll_loss)
 class PoissonNLLLoss(Options):
     r"""$e^x - y x$, or $x - y \log x$ where `log_input` is off."""
 
@@ -154,24 +119,20 @@ class PoissonNLLLoss(Options):
     full: bool = False
     eps: float = 1e-8
     reduction: str = "mean"
-    _function = functional.poisson_nll_loss
 
     def forward(self, log_input: Any, target: Any) -> Any:
         """The loss."""
         return self._apply(log_input, target)
 
 
+@layer(functional.gaussian_nll_loss)
 class GaussianNLLLoss(Options):
     r"""$\frac{1}{2} \left(\log \sigma^2 + (x - y)^2 / \sigma^2\right)$."""
 
-    _function = functional.gaussian_nll_loss
-    _options = ("full", "eps", "reduction")
-
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__()
-        self.full = full
-        self.eps = eps
-        self.reduction = reduction
+    _: KW_ONLY
+    full: bool = False
+    eps: float = 1e-6
+    reduction: str = "mean"
 
     def forward(self, input: Any, target: Any, var: Any) -> Any:
         """The loss."""
@@ -184,31 +145,28 @@ class _PairLoss(Options):
         return self._apply(input1, input2, target)
 
 
-@layer
+@layer(functional.margin_ranking_loss)
 class MarginRankingLoss(_PairLoss):
     r"""$\max(0, -y (x_1 - x_2) + \text{margin})$."""
 
     margin: float = 0.0
     reduction: str = "mean"
-    _function = functional.margin_ranking_loss
 
 
-@layer
+@layer(functional.hinge_embedding_loss)
 class HingeEmbeddingLoss(_Loss):
     r"""$x$ where $y = 1$, $\max(0, \text{margin} - x)$ where $y = -1$."""
 
     margin: float = 1.0
     reduction: str = "mean"
-    _function = functional.hinge_embedding_loss
 
 
-@layer
+@layer(functional.cosine_embedding_loss)
 class CosineEmbeddingLoss(_PairLoss):
     r"""$1 - \cos$ where $y = 1$, $\max(0, \cos - \text{margin})$ where $y = -1$."""
 
     margin: float = 0.0
     reduction: str = "mean"
-    _function = functional.cosine_embedding_loss
 
 
 class _TripletLoss(Options):
@@ -217,7 +175,7 @@ class _TripletLoss(Options):
         return self._apply(anchor, positive, negative)
 
 
-@layer
+@layer(functional.triplet_margin_loss)
 class TripletMarginLoss(_TripletLoss):
     r"""$\max(0, |a - p| - |a - n| + \text{margin})$."""
 
@@ -226,52 +184,40 @@ class TripletMarginLoss(_TripletLoss):
     eps: float = 1e-6
     swap: bool = False
     reduction: str = "mean"
-    _function = functional.triplet_margin_loss
 
 
+@layer(functional.triplet_margin_with_distance_loss)
 class TripletMarginWithDistanceLoss(_TripletLoss):
     """`TripletMarginLoss` with any distance function."""
 
-    _function = functional.triplet_margin_with_distance_loss
-    _options = ("distance_function", "margin", "swap", "reduction")
+    _: KW_ONLY
+    distance_function: Callable[[Any, Any], Any] | None = None
+    margin: float = 1.0
+    swap: bool = False
+    reduction: str = "mean"
 
-    def __init__(
-        self,
-        *,
-        distance_function: Callable[[Any, Any], Any] | None = None,
-        margin: float = 1.0,
-        swap: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__()
-        self.distance_function = distance_function or PairwiseDistance()
-        self.margin = margin
-        self.swap = swap
-        self.reduction = reduction
+    def _check(self) -> None:
+        self.distance_function = self.distance_function or PairwiseDistance()
 
 
-@layer
-class SoftMarginLoss(_Loss):
+@layer(functional.soft_margin_loss)
+class SoftMarginLoss(_ReducedLoss):
     r"""$\log(1 + e^{-y x})$."""
 
-    reduction: str = "mean"
-    _function = functional.soft_margin_loss
 
-
-@layer
+@layer(functional.cosine_similarity)
 class CosineSimilarity(Options):
     r"""$x_1 \cdot x_2 / (|x_1| |x_2|)$ along `dim`."""
 
     dim: int = 1
     eps: float = 1e-8
-    _function = functional.cosine_similarity
 
     def forward(self, x1: Any, x2: Any) -> Any:
         """The cosine of the angle between two vectors."""
         return self._apply(x1, x2)
 
 
-class PairwiseDistance(Options):
+class PairwiseDistance(Module):
     r"""$|x_1 - x_2 + \epsilon|_p$ along the last dimension."""
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, InitVar
 from typing import Any
 
 import numpy as np
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.layers.options import Options, layer
+from gradwalk.nn.constructors import declared
+from gradwalk.nn.layers.options import Dimensional, OneInput, described, layer, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
@@ -35,37 +37,33 @@ class _Affine(Module):
         init.fill(init.zeros_, self.bias)
 
 
-class _TrackedNorm(_Affine):
+@declared
+class _NormOptions(Module):
+    num_features: int
+    eps: float = 1e-5
+    momentum: float | None = 0.1
+    affine: bool = True
+    track_running_stats: bool = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
+    _: KW_ONLY
+    bias: InitVar[bool] = True  # the attribute is a parameter
+
+
+class _TrackedNorm(_Affine, Dimensional, _NormOptions):
     """What batch and instance norm share: weights per channel and running statistics."""
 
-    ranks: tuple[int, ...] = ()  # how many dimensions an input may have
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
-        self._new_parameters(num_features, affine, bias, dtype)
+    def _construct(self, *, device: Any, dtype: Any, bias: bool, **options: Any) -> None:
+        store(self, options)
+        self._new_parameters(self.num_features, self.affine, bias, dtype)
         mean = variance = count = None
-        if track_running_stats:
-            mean = creation.zeros(num_features, dtype=dtype)
-            variance = creation.ones(num_features, dtype=dtype)
+        if self.track_running_stats:
+            mean = creation.zeros(self.num_features, dtype=dtype)
+            variance = creation.ones(self.num_features, dtype=dtype)
             count = creation.tensor(0, dtype=np.int64)
         self.register_buffer("running_mean", mean)
         self.register_buffer("running_var", variance)
@@ -85,26 +83,23 @@ class _TrackedNorm(_Affine):
         self.reset_running_stats()
         super().reset_parameters()
 
-    def _check(self, x: Any) -> None:
-        if x.ndim not in self.ranks:
-            ranks = " or ".join(f"{n}" for n in self.ranks)
+    def _check(self, x: Any, *ranks: int) -> None:
+        if x.ndim not in ranks:
             raise ValueError(
-                f"{type(self).__name__} takes {ranks} dimensions, got shape {tuple(x.shape)}"
+                f"{type(self).__name__} takes {' or '.join(map(str, ranks))} dimensions, got shape "
+                f"{tuple(x.shape)}"
             )
 
     def extra_repr(self) -> str:
         """The size, and the options."""
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
+        options = "eps", "momentum", "affine", "bias", "track_running_stats"
+        return f"{self.num_features}, {described(self, *options)}"
 
 
 class _BatchNorm(_TrackedNorm):
     def forward(self, input: Any) -> Any:
         """The normalized input; in training, the running statistics move towards the batch's."""
-        self._check(input)
+        self._check(input, *([2, 3] if self.dimensions == 1 else [self.dimensions + 2]))
         momentum = 0.0 if self.momentum is None else self.momentum
         count = self.num_batches_tracked
         if self.training and self.track_running_stats and count is not None:
@@ -124,7 +119,7 @@ class _BatchNorm(_TrackedNorm):
         )
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(_BatchNorm, dimensions=1):
     r"""$y = \gamma \frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} + \beta$.
 
     Per channel of (N, C) or (N, C, L). Statistics are those of the batch in training, and
@@ -135,10 +130,8 @@ class BatchNorm1d(_BatchNorm):
     (8, 3)
     """
 
-    ranks = (2, 3)
 
-
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(_BatchNorm, dimensions=2):
     """`BatchNorm1d` over (N, C, H, W).
 
     >>> import gradwalk as gw
@@ -146,36 +139,20 @@ class BatchNorm2d(_BatchNorm):
     (2, 3, 4, 4)
     """
 
-    ranks = (4,)
 
-
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(_BatchNorm, dimensions=3):
     """`BatchNorm1d` over (N, C, D, H, W)."""
 
-    ranks = (5,)
 
-
+@declared
 class _InstanceNorm(_TrackedNorm):
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, dtype=dtype, bias=bias
-        )
+    affine: bool = False
+    track_running_stats: bool = False
 
     def forward(self, input: Any) -> Any:
         """The normalized input."""
-        self._check(input)
-        batched = input.ndim == self.ranks[1]
+        self._check(input, self.dimensions + 1, self.dimensions + 2)
+        batched = input.ndim == self.dimensions + 2
         channels = input.shape[1 if batched else 0]
         if channels != self.num_features:
             raise ValueError(f"{channels} channels given to {self!r}")
@@ -192,22 +169,16 @@ class _InstanceNorm(_TrackedNorm):
         return out if batched else out.squeeze(0)
 
 
-class InstanceNorm1d(_InstanceNorm):
+class InstanceNorm1d(_InstanceNorm, dimensions=1):
     """Every channel of every sample of (N, C, L) to mean 0 and variance 1."""
 
-    ranks = (2, 3)
 
-
-class InstanceNorm2d(_InstanceNorm):
+class InstanceNorm2d(_InstanceNorm, dimensions=2):
     """Every channel of every sample of (N, C, H, W) to mean 0 and variance 1."""
 
-    ranks = (3, 4)
 
-
-class InstanceNorm3d(_InstanceNorm):
+class InstanceNorm3d(_InstanceNorm, dimensions=3):
     """Every channel of every sample of (N, C, D, H, W) to mean 0 and variance 1."""
-
-    ranks = (4, 5)
 
 
 class LayerNorm(_Affine):
@@ -242,30 +213,25 @@ class LayerNorm(_Affine):
 
     def extra_repr(self) -> str:
         """The shape, and the options."""
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        )
+        options = described(self, "eps", "elementwise_affine", "bias")
+        return f"{self.normalized_shape}, {options}"
 
 
+@declared
 class RMSNorm(Module):
     r"""$y = \gamma\, x / \sqrt{\mathrm{mean}(x^2) + \epsilon}$ over the last dimensions."""
 
-    weight: Parameter | None
+    normalized_shape: Any
+    eps: float | None = None
+    elementwise_affine: bool = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
-    def __init__(
-        self,
-        normalized_shape: Any,
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = shape = _as_shape(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        self.register_parameter("weight", empty_parameter(shape, dtype, elementwise_affine))
+    def _construct(self, *, device: Any, dtype: Any, **options: Any) -> None:
+        store(self, options)
+        self.normalized_shape = shape = _as_shape(self.normalized_shape)
+        self.weight: Parameter | None
+        self.register_parameter("weight", empty_parameter(shape, dtype, self.elementwise_affine))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -278,9 +244,7 @@ class RMSNorm(Module):
 
     def extra_repr(self) -> str:
         """The shape, and the options."""
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )
+        return f"{self.normalized_shape}, {described(self, 'eps', 'elementwise_affine')}"
 
 
 class GroupNorm(_Affine):
@@ -313,26 +277,18 @@ class GroupNorm(_Affine):
 
     def extra_repr(self) -> str:
         """The sizes, and the options."""
-        return (
-            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-            f"bias={self.bias is not None}"
-        )
+        options = described(self, "eps", "affine", "bias")
+        return f"{self.num_groups}, {self.num_channels}, {options}"
 
 
-@layer
-class LocalResponseNorm(Options):
+@layer(functional.local_response_norm, shown="alpha beta k")
+class LocalResponseNorm(OneInput):
     r"""$x_c \left(k + \frac{\alpha}{n} \sum_{c'} x_{c'}^2\right)^{-\beta}$ over $n$ channels."""
 
     size: int
     alpha: float = 1e-4
     beta: float = 0.75
     k: float = 1.0
-    _function = functional.local_response_norm
-    _shown = ("alpha", "beta", "k")
-
-    def forward(self, input: Any) -> Any:
-        """The normalized input."""
-        return self._apply(input)
 
     def extra_repr(self) -> str:
         """The size and the options."""

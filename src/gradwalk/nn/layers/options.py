@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from gradwalk.nn.constructors import declared
 from gradwalk.nn.module import Module
 
 Layer = TypeVar("Layer", bound="Options")
@@ -17,55 +17,81 @@ class Options(Module):
     _function: ClassVar[Callable[..., Any]]
     _options: ClassVar[tuple[str, ...]] = ()  # the keyword arguments of `_function`
     _shown: ClassVar[tuple[str, ...]] = ()  # the options in `extra_repr`
+    _saved: ClassVar[tuple[str, ...]] = ()  # the options that are buffers
 
-    def _apply(self, *inputs: Any) -> Any:
-        options = {name: getattr(self, name) for name in self._options}
-        return type(self)._function(*inputs, **options)
+    def _construct(self, **options: Any) -> None:
+        buffers = {name: options.pop(name) for name in self._saved}
+        store(self, options)
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
+        self._check()
 
     def _check(self) -> None:
         """Reject options that make no sense; called by the constructor."""
 
+    def _apply(self, *inputs: Any) -> Any:
+        options = {name: getattr(self, name) for name in self._options}
+        return self._function(*inputs, **options)
+
     def extra_repr(self) -> str:
         """The options as name=value."""
-        shown = [(name, getattr(self, name)) for name in self._shown]
-        return ", ".join(f"{k}={v!r}" if isinstance(v, str) else f"{k}={v}" for k, v in shown)
+        return described(self, *self._shown)
+
+
+class OneInput(Options):
+    """A layer of one input."""
+
+    def forward(self, input: Any) -> Any:
+        """The function of the input and the options."""
+        return self._apply(input)
 
 
 @dataclass_transform(eq_default=False)
-def layer(cls: type[Layer]) -> type[Layer]:
-    """Give a class a constructor that stores its annotated attributes, as a dataclass has.
+def layer(
+    function: Callable[..., Any] | None = None, *, shown: str = "", buffers: str = ""
+) -> Callable[[type[Layer]], type[Layer]]:
+    """Declare a layer: its annotated attributes are the options of `function`.
 
-    It is no `dataclasses.dataclass`, because compiled functions treat one as a tree of arguments.
+    `shown` names the options in its text, `buffers` those that are part of its state.
     """
-    annotations = inspect.get_annotations(cls)
-    options = {name: kind for name, kind in annotations.items() if not name.startswith("_")}
-    cls._options = tuple(options)
-    parameters = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=vars(cls).get(name, inspect.Parameter.empty),
-            annotation=kind,
-        )
-        for name, kind in options.items()
-    ]
-    signature = inspect.Signature(parameters)
 
-    def __init__(self: Layer, *args: Any, **keywords: Any) -> None:
-        Module.__init__(self)
-        try:
-            given = signature.bind(*args, **keywords)
-        except TypeError as error:
-            raise TypeError(f"{cls.__name__}: {error}") from None
-        given.apply_defaults()
-        for name, value in given.arguments.items():
-            setattr(self, name, value)
-        self._check()
+    def declare(cls: type[Layer]) -> type[Layer]:
+        declared(cls)
+        cls._options = tuple(cls._declared)  # type: ignore[attr-defined]
+        if function is not None:
+            cls._function = staticmethod(function)
+        if shown:
+            cls._shown = tuple(shown.split())
+        if buffers:
+            cls._saved = tuple(buffers.split())
+        return cls
 
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    __init__.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
-    cls.__init__ = __init__  # type: ignore[assignment]
-    return cls
+    return declare
+
+
+class Dimensional(Module):
+    """A layer for a number of spatial dimensions: `class Conv2d(_Conv, dimensions=2)`."""
+
+    dimensions: ClassVar[int]
+
+    def __init_subclass__(cls, dimensions: int | None = None, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if dimensions is not None:
+            cls.dimensions = dimensions
+
+
+def store(layer: Module, options: dict[str, Any]) -> None:
+    """Begin a layer: initialize the module, and set its options."""
+    Module.__init__(layer)
+    for name, value in options.items():
+        setattr(layer, name, value)
+
+
+def described(layer: Module, *names: str) -> str:
+    """Attributes of a layer as name=value; of a parameter, whether there is one."""
+    values = {name: getattr(layer, name) for name in names}
+    values |= {name: values[name] is not None for name in names if name in layer._parameters}
+    return ", ".join(f"{k}={v!r}" if isinstance(v, str) else f"{k}={v}" for k, v in values.items())
 
 
 def changed(layer: Module, **defaults: Any) -> str:

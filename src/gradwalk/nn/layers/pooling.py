@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from gradwalk.nn import functional
-from gradwalk.nn.layers.options import Options, layer, several
+from gradwalk.nn.layers.options import OneInput, layer, several
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -13,37 +13,30 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Pool(Options):
+@layer(shown="kernel_size stride padding")
+class _Pool(OneInput):
     kernel_size: Any
-    stride: Any
-    _shown: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding")
+    stride: Any = None
+    padding: Any = 0
 
     def _check(self) -> None:
         if self.stride is None:
             self.stride = self.kernel_size
 
-    def forward(self, input: Any) -> Any:
-        """Reduce each window."""
-        return self._apply(input)
 
-
-@layer
+@layer(shown="kernel_size stride padding dilation ceil_mode")
 class _MaxPool(_Pool):
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
     dilation: Any = 1
     return_indices: bool = False
     ceil_mode: bool = False
-    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 
+@layer(functional.max_pool1d)
 class MaxPool1d(_MaxPool):
     r"""The largest element of every window of (N, C, L): $\max_m x_{s t + d m}$."""
 
-    _function = functional.max_pool1d
 
-
+@layer(functional.max_pool2d)
 class MaxPool2d(_MaxPool):
     """The largest element of every window of (N, C, H, W).
 
@@ -52,19 +45,13 @@ class MaxPool2d(_MaxPool):
     (1, 3, 4, 4)
     """
 
-    _function = functional.max_pool2d
 
-
-@layer
+@layer(functional.avg_pool1d)
 class AvgPool1d(_Pool):
     r"""The mean of every window of (N, C, L): $\frac{1}{k} \sum_m x_{s t + m}$."""
 
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
     ceil_mode: bool = False
     count_include_pad: bool = True
-    _function = functional.avg_pool1d
 
     def _check(self) -> None:
         super()._check()
@@ -72,7 +59,7 @@ class AvgPool1d(_Pool):
             setattr(self, name, several(getattr(self, name), 1, name))
 
 
-@layer
+@layer(functional.avg_pool2d)
 class AvgPool2d(_Pool):
     """The mean of every window of (N, C, H, W).
 
@@ -81,32 +68,22 @@ class AvgPool2d(_Pool):
     tensor([[[[1.]]]])
     """
 
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
     ceil_mode: bool = False
     count_include_pad: bool = True
     divisor_override: int | None = None
-    _function = functional.avg_pool2d
 
 
-class _AdaptivePool(Options):
-    _shown = ("output_size",)
-
-    def forward(self, input: Any) -> Any:
-        """Reduce each window."""
-        return self._apply(input)
+@layer(shown="output_size")
+class _AdaptivePool(OneInput):
+    output_size: Any
 
 
-@layer
+@layer(functional.adaptive_avg_pool1d)
 class AdaptiveAvgPool1d(_AdaptivePool):
     """Means over windows chosen so that the result has a given length."""
 
-    output_size: Any
-    _function = functional.adaptive_avg_pool1d
 
-
-@layer
+@layer(functional.adaptive_avg_pool2d)
 class AdaptiveAvgPool2d(_AdaptivePool):
     """Means over windows chosen so that the result has a given size; None keeps a dimension.
 
@@ -115,23 +92,16 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     (2, 3, 1, 1)
     """
 
-    output_size: Any
-    _function = functional.adaptive_avg_pool2d
 
-
-@layer
+@layer(functional.adaptive_max_pool1d)
 class AdaptiveMaxPool1d(_AdaptivePool):
     """Maxima over windows chosen so that the result has a given length."""
 
-    output_size: Any
     return_indices: bool = False
-    _function = functional.adaptive_max_pool1d
 
 
-@layer
+@layer(functional.adaptive_max_pool2d)
 class AdaptiveMaxPool2d(_AdaptivePool):
     """Maxima over windows chosen so that the result has a given size."""
 
-    output_size: Any
     return_indices: bool = False
-    _function = functional.adaptive_max_pool2d

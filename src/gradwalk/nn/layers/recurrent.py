@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import InitVar
 from typing import Any
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.layers.options import changed
+from gradwalk.nn.constructors import declared
+from gradwalk.nn.functional.dropout import check_probability
+from gradwalk.nn.layers.options import changed, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, times
@@ -62,54 +65,56 @@ _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 _MODES = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
 
 
-def _mode_of(nonlinearity: str) -> str:
-    if nonlinearity not in _MODES:
-        raise ValueError(f"nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
-    return _MODES[nonlinearity]
+class _Gated(Module):
+    """What layers and cells share: a mode, and weights that start uniform in ±1 / √hidden_size."""
+
+    mode: str
+    input_size: int
+    hidden_size: int
+    bias: bool
+
+    def _store(self, options: dict[str, Any]) -> None:
+        """Set the options, and the mode of an RNN."""
+        store(self, options)
+        nonlinearity = options.get("nonlinearity")
+        if nonlinearity is not None:
+            if nonlinearity not in _MODES:
+                raise ValueError(f"nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
+            self.mode = _MODES[nonlinearity]
+
+    def reset_parameters(self) -> None:
+        """Initialize all weights and biases anew."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
 
 
-class _Recurrent(Module):
-    def __init__(
-        self,
-        mode: str,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int,
-        bias: bool,
-        batch_first: bool,
-        dropout: float,
-        bidirectional: bool,
-        dtype: Any,
-        proj_size: int = 0,
-    ) -> None:
-        super().__init__()
+class _Recurrent(_Gated):
+    num_layers: int
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    proj_size: int
+
+    def _construct(self, *, device: Any, dtype: Any, proj_size: int = 0, **options: Any) -> None:
+        self._store(options | {"dropout": float(options["dropout"]), "proj_size": proj_size})
+        input_size, hidden_size, num_layers = self.input_size, self.hidden_size, self.num_layers
         if input_size <= 0 or hidden_size <= 0 or num_layers <= 0:
             raise ValueError("input_size, hidden_size and num_layers must be positive")
-        if not 0 <= dropout <= 1:
-            raise ValueError(f"a dropout probability lies between 0 and 1, not {dropout}")
+        check_probability(self.dropout)
         if not 0 <= proj_size < hidden_size:
             raise ValueError(f"proj_size {proj_size} must be smaller than hidden_size")
-        if dropout and num_layers == 1:
+        if self.dropout and num_layers == 1:
             warnings.warn(
                 "dropout acts between recurrent layers, and there is only one: it does nothing",
                 stacklevel=3,
             )
-        self.mode = mode
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
-        self.dropout = float(dropout)
-        self.bidirectional = bidirectional
-        self.proj_size = proj_size
-        gates = _GATES[mode] * hidden_size
+        gates = _GATES[self.mode] * hidden_size
         state_size = proj_size or hidden_size
         for layer in range(num_layers):
             width = input_size if layer == 0 else state_size * len(self._directions())
             shapes: dict[str, tuple[int, ...]]
             shapes = {"weight_ih": (gates, width), "weight_hh": (gates, state_size)}
-            if bias:
+            if self.bias:
                 shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
             if proj_size:
                 shapes["weight_hr"] = (proj_size, hidden_size)
@@ -121,11 +126,6 @@ class _Recurrent(Module):
 
     def _directions(self) -> tuple[str, ...]:
         return ("", "_reverse") if self.bidirectional else ("",)
-
-    def reset_parameters(self) -> None:
-        """Initialize all weights and biases anew."""
-        bound = 1 / math.sqrt(self.hidden_size)
-        init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """All outputs of the last layer, and the last state of every layer and direction."""
@@ -200,6 +200,7 @@ class _Recurrent(Module):
         )
 
 
+@declared
 class RNN(_Recurrent):
     r"""$h_t = \tanh(W_{ih} x_t + b_{ih} + W_{hh} h_{t-1} + b_{hh})$.
 
@@ -209,26 +210,19 @@ class RNN(_Recurrent):
     ((7, 2, 5), (2, 2, 5))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        nonlinearity: str = "tanh",
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            _mode_of(nonlinearity), input_size, hidden_size, num_layers, bias, batch_first,
-            dropout, bidirectional, dtype,
-        )  # fmt: skip
-        self.nonlinearity = nonlinearity
+    input_size: int
+    hidden_size: int
+    num_layers: int = 1
+    nonlinearity: str = "tanh"
+    bias: bool = True
+    batch_first: bool = False
+    dropout: float = 0.0
+    bidirectional: bool = False
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
 
+@declared
 class LSTM(_Recurrent):
     r"""A long short-term memory; gates in PyTorch's order $i, f, g, o$.
 
@@ -241,25 +235,20 @@ class LSTM(_Recurrent):
     ((7, 2, 10), (2, 2, 5))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-            bidirectional, dtype, proj_size,
-        )  # fmt: skip
+    mode = "LSTM"
+    input_size: int
+    hidden_size: int
+    num_layers: int = 1
+    bias: bool = True
+    batch_first: bool = False
+    dropout: float = 0.0
+    bidirectional: bool = False
+    proj_size: int = 0
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
 
+@declared
 class GRU(_Recurrent):
     r"""A gated recurrent unit; gates in PyTorch's order $r, z, n$.
 
@@ -267,54 +256,32 @@ class GRU(_Recurrent):
        h_t = (1 - z) n + z h_{t-1} $$
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-            bidirectional, dtype,
-        )  # fmt: skip
+    mode = "GRU"
+    input_size: int
+    hidden_size: int
+    num_layers: int = 1
+    bias: bool = True
+    batch_first: bool = False
+    dropout: float = 0.0
+    bidirectional: bool = False
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
 
-class _Cell(Module):
+class _Cell(_Gated):
     """One step of a recurrent layer."""
 
-    mode: str
     bias_ih: Parameter | None
     bias_hh: Parameter | None
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
-        gates = _GATES[self.mode] * hidden_size
-        self.weight_ih = Parameter(creation.empty(gates, input_size, dtype=dtype))
-        self.weight_hh = Parameter(creation.empty(gates, hidden_size, dtype=dtype))
+    def _construct(self, *, device: Any, dtype: Any, **options: Any) -> None:
+        self._store(options)
+        gates = _GATES[self.mode] * self.hidden_size
+        self.weight_ih = Parameter(creation.empty(gates, self.input_size, dtype=dtype))
+        self.weight_hh = Parameter(creation.empty(gates, self.hidden_size, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, empty_parameter(gates, dtype, bias))
+            self.register_parameter(name, empty_parameter(gates, dtype, self.bias))
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Initialize all weights and biases anew."""
-        bound = 1 / math.sqrt(self.hidden_size)
-        init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
 
     def _step(self, x: Any, state: State | None) -> State:
         if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
@@ -344,26 +311,34 @@ class _Cell(Module):
         return f"{self.input_size}, {self.hidden_size}" + changed(self, bias=True) + relu
 
 
+@declared
 class RNNCell(_Cell):
     """One step of `RNN`."""
 
-    mode = "RNN_TANH"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, dtype=dtype)
-        self.mode = _mode_of(nonlinearity)
-        self.nonlinearity = nonlinearity
+    input_size: int
+    hidden_size: int
+    bias: bool = True
+    nonlinearity: str = "tanh"
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
 
-class LSTMCell(_Cell):
+@declared
+class _GatedCell(_Cell):
+    input_size: int
+    hidden_size: int
+    bias: bool = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
+
+
+class GRUCell(_GatedCell):
+    """One step of `GRU`."""
+
+    mode = "GRU"
+
+
+class LSTMCell(_GatedCell):
     """One step of `LSTM`."""
 
     mode = "LSTM"
@@ -371,9 +346,3 @@ class LSTMCell(_Cell):
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The next (h, c)."""
         return self._step(input, None if hx is None else tuple(hx))
-
-
-class GRUCell(_Cell):
-    """One step of `GRU`."""
-
-    mode = "GRU"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gradwalk.nn import functional
-from gradwalk.nn.layers.options import Options, layer, several
-from gradwalk.nn.module import Module
+from gradwalk.nn.layers.options import Dimensional, OneInput, Options, layer, several
+from gradwalk.ops.shape.reshaping import flatten
 
 __all__ = [
     "ChannelShuffle", "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d",
@@ -17,8 +17,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-@layer
-class Flatten(Options):
+@layer(flatten, shown="start_dim end_dim")
+class Flatten(OneInput):
     """Merge dimensions into one; by default, all but the first.
 
     >>> import gradwalk as gw
@@ -28,14 +28,9 @@ class Flatten(Options):
 
     start_dim: int = 1
     end_dim: int = -1
-    _shown = ("start_dim", "end_dim")
-
-    def forward(self, input: Any) -> Any:
-        """The input with dimensions merged."""
-        return input.flatten(self.start_dim, self.end_dim)
 
 
-@layer
+@layer(shown="dim unflattened_size")
 class Unflatten(Options):
     """Split one dimension into several.
 
@@ -46,7 +41,6 @@ class Unflatten(Options):
 
     dim: int
     unflattened_size: Any
-    _shown = ("dim", "unflattened_size")
 
     def _check(self) -> None:
         if not isinstance(self.dim, int):
@@ -55,13 +49,11 @@ class Unflatten(Options):
 
     def forward(self, input: Any) -> Any:
         """The input with a dimension split."""
-        dim = self.dim % input.ndim
-        shape = tuple(input.shape)
-        return input.reshape(*shape[:dim], *self.unflattened_size, *shape[dim + 1 :])
+        return input.unflatten(self.dim, self.unflattened_size)
 
 
-@layer
-class Upsample(Options):
+@layer(functional.interpolate)
+class Upsample(OneInput):
     """Make maps larger, by a factor or to a size, nearest or (bi)linear.
 
     >>> import gradwalk as gw
@@ -74,17 +66,12 @@ class Upsample(Options):
     mode: str = "nearest"
     align_corners: bool | None = None
     recompute_scale_factor: bool | None = None
-    _function = functional.interpolate
 
     def _check(self) -> None:
         if isinstance(self.scale_factor, tuple):
             self.scale_factor = tuple(float(factor) for factor in self.scale_factor)
         else:
             self.scale_factor = float(self.scale_factor) if self.scale_factor else None
-
-    def forward(self, input: Any) -> Any:
-        """The input, larger."""
-        return self._apply(input)
 
     def extra_repr(self) -> str:
         """The factor or the size, and the mode."""
@@ -107,29 +94,28 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
-class _Pad(Module):
-    dimensions = 1
-    mode = "constant"
+@layer()
+class _Pad(Dimensional, Options):
+    padding: Any
+    _mode: ClassVar[str] = "constant"
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = several(padding, 2 * self.dimensions, "padding")
+    def _check(self) -> None:
+        self.padding = several(self.padding, 2 * self.dimensions, "padding")
 
     def forward(self, input: Any) -> Any:
         """The input with a border."""
-        return functional.pad(input, self.padding, mode=self.mode)
+        return functional.pad(input, self.padding, mode=self._mode)
 
     def extra_repr(self) -> str:
         """The padding, the last dimension first."""
         return f"{self.padding}"
 
 
-class ConstantPad1d(_Pad):
+@layer(shown="padding value")
+class ConstantPad1d(_Pad, dimensions=1):
     """A border of one value around (N, C, L)."""
 
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(padding)
-        self.value = value
+    value: float
 
     def forward(self, input: Any) -> Any:
         """The input with a border."""
@@ -137,19 +123,15 @@ class ConstantPad1d(_Pad):
 
     def extra_repr(self) -> str:
         """The padding and its value."""
-        return f"padding={self.padding}, value={self.value}"
+        return Options.extra_repr(self)
 
 
-class ConstantPad2d(ConstantPad1d):
+class ConstantPad2d(ConstantPad1d, dimensions=2):
     """A border of one value around (N, C, H, W)."""
 
-    dimensions = 2
 
-
-class ConstantPad3d(ConstantPad1d):
+class ConstantPad3d(ConstantPad1d, dimensions=3):
     """A border of one value around (N, C, D, H, W)."""
-
-    dimensions = 3
 
 
 class ZeroPad1d(ConstantPad1d):
@@ -163,100 +145,72 @@ class ZeroPad1d(ConstantPad1d):
         return f"{self.padding}"
 
 
-class ZeroPad2d(ZeroPad1d):
+class ZeroPad2d(ZeroPad1d, dimensions=2):
     """Zeros around (N, C, H, W)."""
 
-    dimensions = 2
 
-
-class ZeroPad3d(ZeroPad1d):
+class ZeroPad3d(ZeroPad1d, dimensions=3):
     """Zeros around (N, C, D, H, W)."""
 
-    dimensions = 3
 
-
-class ReflectionPad1d(_Pad):
+class ReflectionPad1d(_Pad, dimensions=1):
     """The mirror image around (N, C, L), without the edge."""
 
-    mode = "reflect"
+    _mode = "reflect"
 
 
-class ReflectionPad2d(ReflectionPad1d):
+class ReflectionPad2d(ReflectionPad1d, dimensions=2):
     """The mirror image around (N, C, H, W), without the edge."""
 
-    dimensions = 2
 
-
-class ReflectionPad3d(ReflectionPad1d):
+class ReflectionPad3d(ReflectionPad1d, dimensions=3):
     """The mirror image, without the edge, around (N, C, D, H, W)."""
 
-    dimensions = 3
 
-
-class ReplicationPad1d(_Pad):
+class ReplicationPad1d(_Pad, dimensions=1):
     """The edge repeated around (N, C, L)."""
 
-    mode = "replicate"
+    _mode = "replicate"
 
 
-class ReplicationPad2d(ReplicationPad1d):
+class ReplicationPad2d(ReplicationPad1d, dimensions=2):
     """The edge repeated around (N, C, H, W)."""
 
-    dimensions = 2
 
-
-class ReplicationPad3d(ReplicationPad1d):
+class ReplicationPad3d(ReplicationPad1d, dimensions=3):
     """The edge repeated around (N, C, D, H, W)."""
 
-    dimensions = 3
 
-
-class CircularPad1d(_Pad):
+class CircularPad1d(_Pad, dimensions=1):
     """A circular border of (N, C, L)."""
 
-    mode = "circular"
+    _mode = "circular"
 
 
-class CircularPad2d(CircularPad1d):
+class CircularPad2d(CircularPad1d, dimensions=2):
     """A circular border of (N, C, H, W)."""
 
-    dimensions = 2
 
-
-class CircularPad3d(CircularPad1d):
+class CircularPad3d(CircularPad1d, dimensions=3):
     """A circular border of (N, C, D, H, W)."""
 
-    dimensions = 3
 
-
-class _Shuffle(Options):
-    def forward(self, input: Any) -> Any:
-        """The input with its elements rearranged."""
-        return self._apply(input)
-
-
-@layer
-class PixelShuffle(_Shuffle):
+@layer(functional.pixel_shuffle, shown="upscale_factor")
+class PixelShuffle(OneInput):
     """Turn every r × r channels into r × r pixels: (..., C r², H, W) to (..., C, H r, W r)."""
 
     upscale_factor: int
-    _function = functional.pixel_shuffle
-    _shown = ("upscale_factor",)
 
 
-@layer
-class PixelUnshuffle(_Shuffle):
+@layer(functional.pixel_unshuffle, shown="downscale_factor")
+class PixelUnshuffle(OneInput):
     """Turn every r × r pixels into r × r channels: (..., C, H r, W r) to (..., C r², H, W)."""
 
     downscale_factor: int
-    _function = functional.pixel_unshuffle
-    _shown = ("downscale_factor",)
 
 
-@layer
-class ChannelShuffle(_Shuffle):
+@layer(functional.channel_shuffle, shown="groups")
+class ChannelShuffle(OneInput):
     """Interleave the channels of several groups."""
 
     groups: int
-    _function = functional.channel_shuffle
-    _shown = ("groups",)

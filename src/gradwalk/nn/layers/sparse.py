@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import InitVar
+from typing import Any, ClassVar, Self
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.nn import functional, init
-from gradwalk.nn.layers.options import changed
+from gradwalk.nn.constructors import declared
+from gradwalk.nn.layers.options import changed, store
 from gradwalk.nn.module import Module, Parameter
 from gradwalk.tensors import creation
 from gradwalk.tensors.tensor import Tensor
@@ -14,6 +16,7 @@ from gradwalk.tensors.tensor import Tensor
 __all__ = ["Embedding"]
 
 
+@declared
 class Embedding(Module):
     """A table of vectors, looked up by integers.
 
@@ -24,33 +27,31 @@ class Embedding(Module):
     (2, 2, 3)
     """
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+    _LOOKUP: ClassVar[dict[str, Any]] = dict(  # the options of the lookup, with their defaults
+        padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+    )
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None = None
+    max_norm: float | None = None
+    norm_type: float = 2.0
+    scale_grad_by_freq: bool = False
+    sparse: bool = False
+    _weight: InitVar[Tensor | None] = None
+    _freeze: InitVar[bool] = False
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
+
+    def _construct(
+        self, *, _weight: Tensor | None, _freeze: bool, device: Any, dtype: Any, **options: Any
     ) -> None:
-        super().__init__()
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(f"padding_idx {padding_idx} is not one of {num_embeddings} rows")
-            padding_idx %= num_embeddings
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = padding_idx
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
-        self.sparse = sparse
-        shape = (num_embeddings, embedding_dim)
+        store(self, options)
+        rows, padding = self.num_embeddings, self.padding_idx
+        if padding is not None:
+            if not -rows <= padding < rows:
+                raise ValueError(f"padding_idx {padding} is not one of {rows} rows")
+            self.padding_idx = padding % rows
+        shape = (rows, self.embedding_dim)
         if _weight is None:
             self.weight = Parameter(creation.empty(shape, dtype=dtype), requires_grad=not _freeze)
             self.reset_parameters()
@@ -68,15 +69,8 @@ class Embedding(Module):
 
     def forward(self, input: Any) -> Any:
         """The rows that `input` lists."""
-        return functional.embedding(
-            input,
-            self.weight,
-            self.padding_idx,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.sparse,
-        )
+        options = {name: getattr(self, name) for name in self._LOOKUP}
+        return functional.embedding(input, self.weight, **options)
 
     @classmethod
     def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> Self:
@@ -88,7 +82,4 @@ class Embedding(Module):
 
     def extra_repr(self) -> str:
         """The sizes and options; defaults are omitted."""
-        defaults = dict(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)
-        return f"{self.num_embeddings}, {self.embedding_dim}" + changed(
-            self, **defaults, sparse=False
-        )
+        return f"{self.num_embeddings}, {self.embedding_dim}" + changed(self, **self._LOOKUP)

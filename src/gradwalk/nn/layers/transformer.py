@@ -34,8 +34,14 @@ def _activation_of(activation: Activation) -> Callable[[Any], Any]:
     return functional.relu if activation == "relu" else functional.gelu
 
 
-def _copies(layer: Module, count: int) -> ModuleList:
-    return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+def _attended(
+    attention: Module, x: Any, memory: Any, padding: Any, mask: Any, is_causal: bool
+) -> Any:
+    """Attention from x to memory, without its weights."""
+    out, _ = attention(
+        x, memory, memory, padding, need_weights=False, attn_mask=mask, is_causal=is_causal
+    )
+    return out
 
 
 class _TransformerLayer(Module):
@@ -80,6 +86,13 @@ class _TransformerLayer(Module):
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation_of(activation)
 
+    def _through(self, x: Any, *parts: Callable[[Any], Any]) -> Any:
+        """Add each part, and the feed-forward net, to its input and normalize."""
+        for i, part in enumerate((*parts, self._feed_forward), 1):
+            norm, dropout = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
+            x = x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
+        return x
+
     def _feed_forward(self, x: Any) -> Any:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
@@ -104,21 +117,27 @@ class TransformerEncoderLayer(_TransformerLayer):
     ) -> Any:
         """The sequence after attention and feed-forward net."""
 
-        def attend(x: Any) -> Any:
-            out, _ = self.self_attn(
-                x, x, x, src_key_padding_mask, need_weights=False, attn_mask=src_mask,
-                is_causal=is_causal,
-            )  # fmt: skip
-            return self.dropout1(out)
-
-        if self.norm_first:
-            x = src + attend(self.norm1(src))
-            return x + self.dropout2(self._feed_forward(self.norm2(x)))
-        x = self.norm1(src + attend(src))
-        return self.norm2(x + self.dropout2(self._feed_forward(x)))
+        masks = src_key_padding_mask, src_mask, is_causal
+        return self._through(src, lambda x: _attended(self.self_attn, x, x, *masks))
 
 
-class TransformerEncoder(Module):
+class _Stack(Module):
+    """Copies of a layer, and a norm at the end if one is given."""
+
+    norm: Module | None
+
+    def _add(self, layer: Module, num_layers: int, norm: Module | None) -> None:
+        self.layers = ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+        self.num_layers = num_layers
+        self.add_module("norm", norm)
+
+    def _through(self, x: Any, *args: Any, **keywords: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x, *args, **keywords)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerEncoder(_Stack):
     """A stack of copies of an encoder layer, and a norm at the end if one is given."""
 
     def __init__(
@@ -130,10 +149,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
-        self.num_layers = num_layers
-        self.add_module("norm", norm)
-        self.norm: Module | None
+        self._add(encoder_layer, num_layers, norm)
 
     def forward(
         self,
@@ -143,13 +159,8 @@ class TransformerEncoder(Module):
         is_causal: bool | None = None,
     ) -> Any:
         """The sequence after all layers."""
-        out = src
-        causal = bool(is_causal)
-        for layer in self.layers:
-            out = layer(
-                out, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal
-            )
-        return out if self.norm is None else self.norm(out)
+        masks = {"src_mask": mask, "src_key_padding_mask": src_key_padding_mask}
+        return self._through(src, **masks, is_causal=bool(is_causal))
 
 
 class TransformerDecoderLayer(_TransformerLayer):
@@ -173,40 +184,23 @@ class TransformerDecoderLayer(_TransformerLayer):
     ) -> Any:
         """The target sequence after both attentions and the feed-forward net."""
 
-        def attend(x: Any) -> Any:
-            out, _ = self.self_attn(
-                x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask,
-                is_causal=tgt_is_causal,
-            )  # fmt: skip
-            return self.dropout1(out)
-
-        def attend_to_memory(x: Any) -> Any:
-            out, _ = self.multihead_attn(
-                x, memory, memory, memory_key_padding_mask, need_weights=False,
-                attn_mask=memory_mask, is_causal=memory_is_causal,
-            )  # fmt: skip
-            return self.dropout2(out)
-
-        if self.norm_first:
-            x = tgt + attend(self.norm1(tgt))
-            x = x + attend_to_memory(self.norm2(x))
-            return x + self.dropout3(self._feed_forward(self.norm3(x)))
-        x = self.norm1(tgt + attend(tgt))
-        x = self.norm2(x + attend_to_memory(x))
-        return self.norm3(x + self.dropout3(self._feed_forward(x)))
+        own = tgt_key_padding_mask, tgt_mask, tgt_is_causal
+        other = memory_key_padding_mask, memory_mask, memory_is_causal
+        return self._through(
+            tgt,
+            lambda x: _attended(self.self_attn, x, x, *own),
+            lambda x: _attended(self.multihead_attn, x, memory, *other),
+        )
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(_Stack):
     """A stack of copies of a decoder layer, and a norm at the end if one is given."""
 
     def __init__(
         self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
     ) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
-        self.num_layers = num_layers
-        self.add_module("norm", norm)
-        self.norm: Module | None
+        self._add(decoder_layer, num_layers, norm)
 
     def forward(
         self,
@@ -220,19 +214,8 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Any:
         """The target sequence after all layers."""
-        out = tgt
-        for layer in self.layers:
-            out = layer(
-                out,
-                memory,
-                tgt_mask,
-                memory_mask,
-                tgt_key_padding_mask,
-                memory_key_padding_mask,
-                bool(tgt_is_causal),
-                memory_is_causal,
-            )
-        return out if self.norm is None else self.norm(out)
+        masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
+        return self._through(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)
 
 
 class Transformer(Module):
@@ -300,16 +283,8 @@ class Transformer(Module):
     ) -> Any:
         """The target sequence after the decoder, which attends to the encoded source."""
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
-        return self.decoder(
-            tgt,
-            memory,
-            tgt_mask,
-            memory_mask,
-            tgt_key_padding_mask,
-            memory_key_padding_mask,
-            tgt_is_causal,
-            memory_is_causal,
-        )
+        masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
+        return self.decoder(tgt, memory, *masks, tgt_is_causal, memory_is_causal)
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:

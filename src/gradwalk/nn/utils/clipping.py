@@ -37,14 +37,9 @@ def clip_grad_norm_(
     tensor([0.6000, 0.8000])
     """
     gradients = _gradients(parameters)
-    norm = _norm(gradients, float(norm_type))
-    if error_if_nonfinite and not math.isfinite(norm):  # a trace cannot decide this
-        raise RuntimeError(
-            f"the norm of the gradients is {norm}, so they cannot be clipped. A loss or a "
-            "gradient is infinite or not a number; leave error_if_nonfinite off to scale anyway."
-        )
+    norm = _norm(gradients, float(norm_type), error_if_nonfinite)
     _scale(gradients, float(max_norm), norm)
-    return _as_tensor(norm, gradients[0].dtype if gradients else np.float32)
+    return _as_tensor(norm, gradients)
 
 
 def clip_grads_with_norm_(
@@ -70,7 +65,8 @@ def clip_grads_with_norm_(
     )
 
 
-def _as_tensor(norm: Any, dtype: Any) -> Tensor:
+def _as_tensor(norm: Any, arrays: list[Array]) -> Tensor:
+    dtype = arrays[0].dtype if arrays else np.float32
     tensor: Tensor = wrap(norm.astype(dtype) if is_array(norm) else np.array(norm, dtype))
     return tensor
 
@@ -118,11 +114,8 @@ def get_total_norm(
     >>> gw.nn.utils.get_total_norm([gw.tensor([3.0]), gw.tensor([4.0])])
     tensor(5.)
     """
-    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    norm = _norm([t._array for t in listed], float(norm_type))
-    if error_if_nonfinite and not math.isfinite(norm):
-        raise RuntimeError(f"the norm is {norm}")
-    return _as_tensor(norm, listed[0].dtype if listed else np.float32)
+    arrays = [t._array for t in ([tensors] if isinstance(tensors, Tensor) else tensors)]
+    return _as_tensor(_norm(arrays, float(norm_type), error_if_nonfinite), arrays)
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Array]:
@@ -130,7 +123,18 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Array]:
     return [g._array for g in (p.grad for p in listed) if g is not None]
 
 
-def _norm(arrays: list[Array], kind: float) -> Any:
+def _norm(arrays: list[Array], kind: float, error_if_nonfinite: bool) -> Any:
+    """The norm of all elements together, which must be finite if that is asked for."""
+    norm = _norm_of(arrays, kind)
+    if error_if_nonfinite and not math.isfinite(norm):  # a trace cannot decide this
+        raise RuntimeError(
+            f"the norm is {norm}. A loss or a gradient is infinite or not a number; leave "
+            "error_if_nonfinite off to scale gradients anyway."
+        )
+    return norm
+
+
+def _norm_of(arrays: list[Array], kind: float) -> Any:
     """The p-norm of all elements together; traced for traced arrays."""
     if not arrays:
         return 0.0

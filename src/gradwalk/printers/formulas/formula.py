@@ -66,7 +66,7 @@ def derivative_expression(
     rule = op.rule(position)
     if rule is None:
         return None
-    unknown = {name: _Any(name) for name in op.attributes}
+    unknown = {name: SymbolicAttribute(name) for name in op.attributes}
     attrs = {**unknown, **op.defaults, **attrs}
     env = symbolic_env(op, ((),) * len(op.inputs), attrs)
     env |= {key: Symbol(name) for key, name in zip(op.inputs, names, strict=False)}
@@ -74,22 +74,28 @@ def derivative_expression(
     return rule.local(env, 1)
 
 
-class _Any(Symbol):
-    """A symbolic attribute: different from every number a rule may compare it with."""
+class SymbolicAttribute(Symbol):
+    """An attribute: different from every number; records those that a rule compares it with."""
 
-    __slots__ = ()
+    __slots__ = ("compared",)
     __hash__ = object.__hash__
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.compared: list[float] = []
+
     def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        if isinstance(other, (int, float)) and other not in self.compared:
+            self.compared.append(other)
         return self is other
 
 
 class Notation:
-    """Writes expressions of symbols as text; subclasses write the same forms in other ways."""
+    """Writes expressions of symbols as text; subclasses typeset the same forms."""
 
     minus = "−"
-    transposed_binds = BASE
-    cases_bind = 0
+    typeset = False  # with fractions and raised exponents, which need fewer brackets
+    signs: dict[str, str] | None = None  # of ops between their operands; None: those of the table
 
     def part(self, expression: Any) -> Part:
         """The text of an expression and how tightly its outermost operation binds."""
@@ -98,9 +104,10 @@ class Notation:
         op, args, attrs = expression.op, expression.args, expression.attrs
         if op is None:
             return self.name(expression.name), ATOM
-        special = self.special(expression)
-        if special is not None:
-            return special
+        if self.typeset and op.name == "div":
+            return self.fraction(*args), ATOM
+        if self.typeset and op.name == "pow":
+            return self.power(*args), POWER
         if op.name == "mul":
             return self._product(op, *args)
         if op.name == "neg":
@@ -111,10 +118,10 @@ class Notation:
             binding = INFIX[op.name]
             return self._between(op, args[0], args[1], binding + (op.name in ("sub", "div")))
         if op.name == "where":
-            return self.cases(*(self.part(a)[0] for a in args)), self.cases_bind
+            return self.cases(*(self.part(a)[0] for a in args)), ATOM if self.typeset else 0
         last = len(expression.shape) - 1
         if op.name == "permute" and attrs["axes"][-2:] == (last, last - 1):
-            return self.transposed(self.wrapped(args[0], BASE)), self.transposed_binds
+            return self.transposed(self.wrapped(args[0], BASE)), POWER if self.typeset else BASE
         return self.call(expression)
 
     def wrapped(self, expression: Any, binding: int) -> str:
@@ -142,13 +149,13 @@ class Notation:
         right = self.wrapped(second, ATOM if prefixed else right_binding)
         return self.infix(self.wrapped(first, binding), self.sign(op) or "", right), binding
 
-    def special(self, expression: Symbol) -> Part | None:
-        """A form that only this notation has."""
-        return None
-
     def sign(self, op: Op) -> str | None:
         """The sign of an op between its operands; None if it has none."""
-        return op.symbol
+        return op.symbol if self.signs is None else self.signs.get(op.name)
+
+    def fraction(self, top: Any, bottom: Any) -> str:
+        """A quotient, typeset."""
+        raise NotImplementedError
 
     def infix(self, left: str, sign: str, right: str) -> str:
         """An operation between its operands."""

@@ -15,7 +15,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.check import symbolic_env
 from gradwalk.ops.core.op import Op, OpError
 from gradwalk.ops.core.symbol import Symbol
-from gradwalk.printers.formulas.formula import INFIX
+from gradwalk.printers.formulas.formula import INFIX, SymbolicAttribute
 from gradwalk.printers.formulas.javascript_source import (
     Unwritable,
     function_text,
@@ -119,22 +119,6 @@ class TooLong(Exception):
     """A formula too long to read."""
 
 
-class _Attribute(Symbol):
-    """A symbolic attribute; records the numbers that a rule compares it with."""
-
-    __slots__ = ("compared",)
-    __hash__ = object.__hash__
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.compared: list[float] = []
-
-    def __eq__(self, other: object) -> bool:  # type: ignore[override]
-        if isinstance(other, (int, float)) and other not in self.compared:
-            self.compared.append(other)
-        return self is other
-
-
 def _by_case(op: Op, position: int, write: Any, choose: Any, g: Any, fixed: Any = None) -> Any:
     """A rule written out, with a case for every attribute value that it distinguishes."""
     fixed = fixed or {}
@@ -144,18 +128,20 @@ def _by_case(op: Op, position: int, write: Any, choose: Any, g: Any, fixed: Any 
         if may_be_none(op, name) and name not in fixed and name in rule.names:
             without, given = (
                 _by_case(op, position, write, choose, g, fixed | {name: value})
-                for value in (None, _Attribute(name))
+                for value in (None, SymbolicAttribute(name))
             )
             return choose(name, None, without, given)
-    attrs = {name: fixed.get(name, _Attribute(name)) for name in op.attributes}
+    attrs = {name: fixed.get(name, SymbolicAttribute(name)) for name in op.attributes}
     expression = _run(op, position, attrs, g)
-    if not any(isinstance(a, _Attribute) and a.compared for a in attrs.values()):
+    if not any(isinstance(a, SymbolicAttribute) and a.compared for a in attrs.values()):
         # Plain symbols keep their side of a comparison.
-        plain = {n: Symbol(n) if isinstance(a, _Attribute) else a for n, a in attrs.items()}
+        plain = {n: Symbol(n) if isinstance(a, SymbolicAttribute) else a for n, a in attrs.items()}
         expression = _run(op, position, plain, g)
     written = write(expression)
     for name, attribute in attrs.items():
-        for number in reversed(attribute.compared if isinstance(attribute, _Attribute) else ()):
+        for number in reversed(
+            attribute.compared if isinstance(attribute, SymbolicAttribute) else ()
+        ):
             special = write(_run(op, position, attrs | {name: number}, g))
             written = choose(name, number, special, written)
     return written
@@ -191,71 +177,62 @@ def code(expression: Any) -> str:
     >>> code(1 - Symbol("out") * Symbol("out"))
     '1 - out * out'
     """
+    names: dict[int, str] = {}  # of shared operations, by `id`
     lines: list[str] = []
-    while (shared := _shared(expression)) is not None:
-        name = f"t{len(lines)}"
-        lines.append(f"const {name} = {_code(shared)[0]};")
-        expression = _replaced(expression, shared, Symbol(name, dtype=shared.dtype), {})
-    text = _code(expression)[0]
+    for shared in _shared(expression):
+        lines.append(f"const t{len(lines)} = {_code(shared, names)[0]};")
+        names[id(shared)] = f"t{len(names)}"
+    text = _code(expression, names)[0]
     return f"{{ {' '.join(lines)} return {text}; }}" if lines else text
 
 
-def _shared(expression: Any) -> Symbol | None:
-    """An operation that occurs more than once in an expression and contains no such operation."""
-    seen: set[int] = set()
+def _shared(expression: Any) -> list[Symbol]:
+    """The operations that occur more than once in an expression."""
+    seen: dict[int, Symbol] = {}
+    shared: dict[int, Symbol] = {}
 
-    def look(part: Any) -> Symbol | None:
-        if not isinstance(part, Symbol) or part.op is None:
-            return None
-        if id(part) in seen:
-            return part
-        seen.add(id(part))
-        inside = (look(argument) for argument in (*part.args, *part.attrs.values()))
-        return next((shared for shared in inside if shared is not None), None)
+    def look(part: Any) -> None:
+        if isinstance(part, Symbol) and part.op is not None:
+            if id(part) in seen:
+                shared.setdefault(id(part), part)
+                return
+            seen[id(part)] = part
+            for argument in (*part.args, *part.attrs.values()):
+                look(argument)
 
-    return look(expression)
-
-
-def _replaced(expression: Any, old: Symbol, new: Symbol, made: dict[int, Any]) -> Any:
-    """Replace `old` by `new`; shared symbols stay shared."""
-    if expression is old:
-        return new
-    if not isinstance(expression, Symbol) or expression.op is None:
-        return expression
-    if id(expression) not in made:
-        args = tuple(_replaced(a, old, new, made) for a in expression.args)
-        attrs = {k: _replaced(v, old, new, made) for k, v in expression.attrs.items()}
-        made[id(expression)] = Symbol(expression.name, op=expression.op, args=args, attrs=attrs)
-    return made[id(expression)]
+    look(expression)
+    return list(shared.values())
 
 
-def _code(expression: Any) -> tuple[str, int]:
+def _code(expression: Any, names: dict[int, str]) -> tuple[str, int]:
+    if id(expression) in names:
+        return names[id(expression)], 9
     if not isinstance(expression, Symbol):
         text = literal(expression)
         return text, 0 if text.startswith("-") else 9
     op = expression.op
     if op is None:
         return name_in_javascript(expression.name), 9
+
+    def inside(part: Any, binding: int) -> str:
+        text, tightness = _code(part, names)
+        return f"({text})" if tightness < binding else text
+
     args = expression.args
     if op.name == "neg":
-        return f"-{_inside(args[0], 9)}", 4
+        return f"-{inside(args[0], 9)}", 4
     if op.name == "where":
-        condition, chosen, other = (_inside(a, 1) for a in args)
-        if isinstance(args[0], Symbol) and args[0].op is None and args[0].dtype.kind != "b":
+        condition, chosen, other = (inside(a, 1) for a in args)
+        is_name = isinstance(args[0], Symbol) and (args[0].op is None or id(args[0]) in names)
+        if is_name and args[0].dtype.kind != "b":
             condition = f"{condition} !== 0"  # NaN is true in Python and false in JavaScript
         return f"{condition} ? {chosen} : {other}", 0
     if op.name in _SIGNS:
         binding = INFIX[op.name] + 1
-        left, right = _inside(args[0], binding), _inside(args[1], binding + 1)
+        left, right = inside(args[0], binding), inside(args[1], binding + 1)
         return f"{left} {_SIGNS[op.name]} {right}", binding
-    listed = [code(a) for a in args]
-    listed += [code(expression.attrs[name]) for name in op.attributes]
+    listed = [_code(a, names)[0] for a in (*args, *(expression.attrs[n] for n in op.attributes))]
     return f"{name_in_javascript(op.name)}({', '.join(listed)})", 9
-
-
-def _inside(expression: Any, binding: int) -> str:
-    text, tightness = _code(expression)
-    return f"({text})" if tightness < binding else text
 
 
 def tree(expression: Any) -> Any:
@@ -320,7 +297,7 @@ def op_functions() -> str:
             raise OpError(f"op '{name}' cannot be written in JavaScript: {error}") from error
         rows.append(f"  {name}: [{', '.join([name_in_javascript(name), *pulls])}],")
     lines = [
-        "// Written by `python -m gradwalk.studio.generate` from gradwalk's op table.",
+        "// Written by `python -m tools.page_tables` from gradwalk's op table.",
         'import * as special from "../engine/special";',
         'import type { OpFunctions } from "../engine/ops";',
         "",

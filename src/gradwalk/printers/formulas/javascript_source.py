@@ -13,6 +13,7 @@ import importlib
 import inspect
 import math
 import operator
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType
@@ -39,28 +40,9 @@ SPELLINGS: dict[str, tuple[Any, ...]] = {
     "-{0}": (operator.neg, np.negative),
     "special.power({0}, {1})": (operator.pow, np.power),
     "Math.abs({0})": (operator.abs, builtins.abs, math.fabs, np.abs),
-    "Math.sqrt({0})": (math.sqrt, np.sqrt),
     "{0} * {0}": (np.square,),
-    "Math.exp({0})": (math.exp, np.exp),
     "special.power(2, {0})": (math.exp2, np.exp2),
-    "Math.expm1({0})": (math.expm1, np.expm1),
-    "Math.log({0})": (math.log, np.log),
-    "Math.log1p({0})": (math.log1p, np.log1p),
-    "Math.log2({0})": (math.log2, np.log2),
-    "Math.log10({0})": (math.log10, np.log10),
-    "Math.sin({0})": (math.sin, np.sin),
-    "Math.cos({0})": (math.cos, np.cos),
-    "Math.tan({0})": (math.tan, np.tan),
-    "Math.asin({0})": (math.asin, np.arcsin),
-    "Math.acos({0})": (math.acos, np.arccos),
-    "Math.atan({0})": (math.atan, np.arctan),
     "Math.atan2({0}, {1})": (math.atan2, np.arctan2),
-    "Math.sinh({0})": (math.sinh, np.sinh),
-    "Math.cosh({0})": (math.cosh, np.cosh),
-    "Math.tanh({0})": (math.tanh, np.tanh),
-    "Math.asinh({0})": (math.asinh, np.arcsinh),
-    "Math.acosh({0})": (math.acosh, np.arccosh),
-    "Math.atanh({0})": (math.atanh, np.arctanh),
     "Math.hypot({0}, {1})": (math.hypot, np.hypot),
     "Math.floor({0})": (np.floor,),
     "Math.ceil({0})": (np.ceil,),
@@ -97,6 +79,13 @@ SPELLINGS: dict[str, tuple[Any, ...]] = {
     "special.finite({0}, {1}, {2}, {3})": (np.nan_to_num,),
     "{0}": (builtins.float,),
     "0": (np.zeros_like,),
+}
+# Python and JavaScript have the same names for these; NumPy says arcsin for asin.
+_ALIKE = "sqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan sinh cosh tanh"
+_ALIKE += " asinh acosh atanh"
+SPELLINGS |= {
+    f"Math.{name}({{0}})": (getattr(math, name), getattr(np, re.sub("^a", "arc", name)))
+    for name in _ALIKE.split()
 }
 _BY_FUNCTION = {id(f): text for text, functions in SPELLINGS.items() for f in functions}
 # Functions of SciPy, which the op table calls by name.
@@ -143,7 +132,7 @@ def function_text(function: Callable[..., Any], names: Sequence[str]) -> str:
     >>> function_text(leaky_relu.number, ["x", "negative_slope"])
     'x > 0 ? x : x * negative_slope'
     """
-    op = next((op for op in TABLE.values() if function in (op.number, op.forward)), None)
+    op = _op_behind(function)
     if op is not None and op.name in _BY_OP:
         return _BY_OP[op.name]
     spelled = _BY_FUNCTION.get(id(function))
@@ -153,7 +142,8 @@ def function_text(function: Callable[..., Any], names: Sequence[str]) -> str:
     own = [a.arg for a in (*tree.args.args, *tree.args.kwonlyargs)]
     if own != list(names):
         raise Unwritable(f"its parameters are {own}, not {list(names)}")
-    writer = _JavaScript(_names_seen_by(function), set(own))
+    seen = inspect.getclosurevars(function)
+    writer = _JavaScript({**seen.globals, **seen.nonlocals}, set(own))
     if isinstance(tree, ast.Lambda):
         return writer.number(tree.body)
     return writer.block(tree.body)
@@ -202,15 +192,19 @@ class _JavaScript:
 
     def number(self, node: ast.expr) -> str:
         """A number; a condition as 1 or 0."""
-        text = self.text(node)
-        return (
-            f"+({text})" if isinstance(node, (ast.Compare, ast.BoolOp)) or _is_not(node) else text
-        )
+        match node:
+            case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+                return f"+({self.text(node)})"
+        return self.text(node)
 
     def truth(self, node: ast.expr) -> str:
         """A condition. NaN is true in Python and false in JavaScript."""
-        numeric = isinstance(node, ast.Name | ast.Call) and not _gives_truth(node)
-        return f"{self.text(node)} !== 0" if numeric else self.text(node)
+        match node:
+            case ast.Call(func=ast.Attribute(attr="isnan" | "equal")):
+                pass  # 1 or 0, never NaN
+            case ast.Name() | ast.Call():
+                return f"{self.text(node)} !== 0"
+        return self.text(node)
 
     def text(self, node: ast.expr) -> str:
         match node:
@@ -306,16 +300,6 @@ class _JavaScript:
         raise Unwritable(ast.unparse(node))
 
 
-def _gives_truth(node: ast.Name | ast.Call) -> bool:
-    """Whether a call returns 1 or 0 and never NaN: np.isnan, np.equal."""
-    called = node.func if isinstance(node, ast.Call) else None
-    return isinstance(called, ast.Attribute) and called.attr in ("isnan", "equal")
-
-
-def _is_not(node: ast.expr) -> bool:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-
-
 def _op_behind(function: Any) -> Op | None:
     """The op that a function defines."""
     if isinstance(function, Op):
@@ -323,21 +307,12 @@ def _op_behind(function: Any) -> Op | None:
     return next((op for op in TABLE.values() if function in (op.number, op.forward)), None)
 
 
-def _names_seen_by(function: Callable[..., Any]) -> dict[str, Any]:
-    seen = inspect.getclosurevars(function)
-    return {**seen.globals, **seen.nonlocals}
-
-
-def _module_of(code: CodeType) -> ast.Module:
-    try:
-        return _module(code.co_filename)
-    except OSError:
-        raise Unwritable(f"{code.co_filename} cannot be read") from None
-
-
 @functools.cache
 def _module(file: str) -> ast.Module:
-    return ast.parse(Path(file).read_text(encoding="utf-8"))
+    try:
+        return ast.parse(Path(file).read_text(encoding="utf-8"))
+    except OSError:
+        raise Unwritable(f"{file} cannot be read") from None
 
 
 def _tree_of(function: Any) -> ast.Lambda | ast.FunctionDef:
@@ -347,7 +322,7 @@ def _tree_of(function: Any) -> ast.Lambda | ast.FunctionDef:
         raise Unwritable(f"{function!r} has no source and no spelling")
     places = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
     best: tuple[int, ast.Lambda] | None = None
-    for node in ast.walk(_module_of(code)):
+    for node in ast.walk(_module(code.co_filename)):
         if isinstance(node, ast.FunctionDef):
             if node.name == code.co_name and node.lineno == code.co_firstlineno:
                 return node

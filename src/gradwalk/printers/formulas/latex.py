@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas.formula import ATOM, BASE, INFIX, POWER, PREFIX, Notation, Part
 
@@ -24,8 +23,8 @@ _CAPITALS = dict(zip("ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", (
     "A", "B", r"\Gamma", r"\Delta", "E", "Z", "H", r"\Theta", "I", "K", r"\Lambda", "M", "N",
     r"\Xi", "O", r"\Pi", "P", r"\Sigma", "T", r"\Upsilon", r"\Phi", "X", r"\Psi", r"\Omega",
 )))  # fmt: skip
-_LETTER_NAMES = {letter: f"\\{name}" for name, letter in GREEK.items()} | _CAPITALS
-_LETTER_NAMES |= {"ι": r"\iota", "ο": "o", "ς": r"\varsigma", "υ": r"\upsilon"}
+GREEK_LETTERS = {letter: f"\\{name}" for name, letter in GREEK.items()} | _CAPITALS
+GREEK_LETTERS |= {"ι": r"\iota", "ο": "o", "ς": r"\varsigma", "υ": r"\upsilon"}
 SIGNS = {
     "add": "+", "sub": "-", "mul": r"\cdot", "matmul": r"\,", "equal": "=", "not_equal": r"\ne",
     "less": "<", "less_equal": r"\le", "greater": ">", "greater_equal": r"\ge",
@@ -57,30 +56,60 @@ def latex(expression: Any) -> str:
     return latex_part(expression)[0]
 
 
+def latex_name(name: str) -> str:
+    r"""A typeset name: `x1` with an index, `alpha` as a letter, `loss` upright.
+
+    >>> latex_name("w12"), latex_name("alpha"), latex_name("W[0, 3]"), latex_name("dL/dx1")
+    ('w_{12}', '\\alpha', 'W_{0, 3}', '\\frac{dL}{dx_{1}}')
+    """
+    slope = re.fullmatch(r"([d∂])(.+)/\1(.+)", name)
+    if slope:
+        sign = r"\partial " if slope[1] == "∂" else "d"
+        return rf"\frac{{{sign}{latex_name(slope[2])}}}{{{sign}{latex_name(slope[3])}}}"
+    indexed = re.fullmatch(r"(.*?)\[(.*)\]", name) or re.fullmatch(r"(\D*?)[_#]?(\d+)", name)
+    if indexed and indexed[1]:
+        return f"{latex_name(indexed[1])}_{{{_escaped(indexed[2])}}}"
+    if name in GREEK:
+        return f"\\{name}"
+    if name in GREEK_LETTERS:
+        return GREEK_LETTERS[name]
+    return _escaped(name) if len(name) == 1 else rf"\mathrm{{{_escaped(name)}}}"
+
+
+def latex_number(value: Any) -> str:
+    r"""A number, or any other attribute.
+
+    >>> latex_number(-1.5), latex_number(2.5e-10), latex_number((0, 1))
+    ('-1.5', '2.5 \\cdot 10^{-10}', '\\left(0, 1\\right)')
+    """
+    if isinstance(value, tuple):
+        return rf"\left({', '.join(latex(v) for v in value)}\right)"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = f"{value:.6g}"
+        if "e" in text:
+            mantissa, exponent = text.split("e")
+            return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
+        return {"inf": r"\infty", "-inf": r"-\infty", "nan": r"\mathrm{NaN}"}.get(text, text)
+    return rf"\text{{{_escaped(str(value))}}}"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([#$%&_{}])", r"\\\1", text.replace("\\", "/").replace("^", r"\hat{}"))
+
+
 class _Latex(Notation):
     minus = "-"
-    transposed_binds = POWER
-    cases_bind = ATOM
+    typeset = True
+    signs = SIGNS
+    name = staticmethod(latex_name)
 
-    def special(self, expression: Symbol) -> Part | None:
-        op, args = expression.op, expression.args
-        assert op is not None
-        if op.name == "div":
-            return rf"\frac{{{latex(args[0])}}}{{{latex(args[1])}}}", ATOM
-        if op.name == "pow":
-            return self.power(*args), POWER
-        return None
-
-    def sign(self, op: Op) -> str | None:
-        return SIGNS.get(op.name)
+    def fraction(self, top: Any, bottom: Any) -> str:
+        return rf"\frac{{{latex(top)}}}{{{latex(bottom)}}}"
 
     def number(self, value: Any) -> Part:
         text = latex_number(value)
         binding = PREFIX if text.startswith("-") else INFIX["mul"] if "cdot" in text else ATOM
         return text, binding
-
-    def name(self, name: str) -> str:
-        return latex_name(name)
 
     def bracketed(self, text: str) -> str:
         return rf"\left({text}\right)"
@@ -106,44 +135,3 @@ class _Latex(Notation):
 
 
 latex_part = _Latex().part
-
-
-def latex_name(name: str) -> str:
-    r"""A typeset name: `x1` with an index, `alpha` as a letter, `loss` upright.
-
-    >>> latex_name("w12"), latex_name("alpha"), latex_name("W[0, 3]"), latex_name("dL/dx1")
-    ('w_{12}', '\\alpha', 'W_{0, 3}', '\\frac{dL}{dx_{1}}')
-    """
-    slope = re.fullmatch(r"([d∂])(.+)/\1(.+)", name)
-    if slope:
-        sign = r"\partial " if slope[1] == "∂" else "d"
-        return rf"\frac{{{sign}{latex_name(slope[2])}}}{{{sign}{latex_name(slope[3])}}}"
-    indexed = re.fullmatch(r"(.*?)\[(.*)\]", name) or re.fullmatch(r"(\D*?)[_#]?(\d+)", name)
-    if indexed and indexed[1]:
-        return f"{latex_name(indexed[1])}_{{{_escaped(indexed[2])}}}"
-    if name in GREEK:
-        return f"\\{name}"
-    if name in _LETTER_NAMES:
-        return _LETTER_NAMES[name]
-    return _escaped(name) if len(name) == 1 else rf"\mathrm{{{_escaped(name)}}}"
-
-
-def latex_number(value: Any) -> str:
-    r"""A number, or any other attribute.
-
-    >>> latex_number(-1.5), latex_number(2.5e-10), latex_number((0, 1))
-    ('-1.5', '2.5 \\cdot 10^{-10}', '\\left(0, 1\\right)')
-    """
-    if isinstance(value, tuple):
-        return rf"\left({', '.join(latex(v) for v in value)}\right)"
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        text = f"{value:.6g}"
-        if "e" in text:
-            mantissa, exponent = text.split("e")
-            return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
-        return {"inf": r"\infty", "-inf": r"-\infty", "nan": r"\mathrm{NaN}"}.get(text, text)
-    return rf"\text{{{_escaped(str(value))}}}"
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([#$%&_{}])", r"\\\1", text.replace("\\", "/").replace("^", r"\hat{}"))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas.formula import ATOM, BASE, POWER, PREFIX, Notation, Part
 from gradwalk.printers.formulas.latex import GREEK
@@ -38,70 +37,6 @@ def mathml(expression: Any, block: bool = False) -> str:
     return f"<math{display}>{mathml_part(expression)[0]}</math>"
 
 
-class _MathML(Notation):
-    minus = "<mo>−</mo>"
-    transposed_binds = POWER
-    cases_bind = ATOM
-
-    def special(self, expression: Symbol) -> Part | None:
-        op, args = expression.op, expression.args
-        assert op is not None
-        if op.name == "div":
-            return f"<mfrac>{_row(args[0])}{_row(args[1])}</mfrac>", ATOM
-        if op.name == "pow":
-            return self.power(*args), POWER
-        return None
-
-    def sign(self, op: Op) -> str | None:
-        return SIGNS.get(op.name)
-
-    def infix(self, left: str, sign: str, right: str) -> str:
-        return f"{left}{operator(sign)}{right}"
-
-    def single(self, text: str) -> str:
-        return text if re.fullmatch(r"<(m\w+)>[^<]*</\1>", text) else f"<mrow>{text}</mrow>"
-
-    def number(self, value: Any) -> Part:
-        markup = mathml_number(value)
-        return markup, PREFIX if markup.startswith(f"<mrow>{self.minus}") else ATOM
-
-    def name(self, name: str) -> str:
-        return mathml_name(name)
-
-    def bracketed(self, text: str) -> str:
-        return in_brackets(text)
-
-    def power(self, base: Any, exponent: Any) -> str:
-        return f"<msup>{self.wrapped(base, BASE)}{_row(exponent)}</msup>"
-
-    def cases(self, condition: str, chosen: str, other: str) -> str:
-        rows = (
-            f"<mtr><mtd>{chosen}</mtd><mtd><mtext>if&#160;</mtext>{condition}</mtd></mtr>"
-            f"<mtr><mtd>{other}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr>"
-        )
-        return f"<mrow>{operator('{')}<mtable>{rows}</mtable></mrow>"
-
-    def transposed(self, text: str) -> str:
-        return f"<msup>{text}<mo>⊤</mo></msup>"
-
-    def call(self, expression: Symbol) -> Part:
-        name, attrs = expression.op.name, expression.attrs  # type: ignore[union-attr]
-        listed = [mathml_part(a)[0] for a in expression.args]
-        if name in AROUND and len(listed) == 1 and not attrs:
-            left, right = (operator(sign) for sign in AROUND[name])
-            return f"<mrow>{left}{listed[0]}{right}</mrow>", ATOM
-        if name in SPELLED and len(listed) == 1 and not attrs:
-            return SPELLED[name](listed[0]), POWER if name == "exp" else ATOM
-        listed += [
-            f"<mi>{escape(k)}</mi>{operator('=')}{mathml_part(v)[0]}" for k, v in attrs.items()
-        ]
-        shown = LETTERS.get(name, escape(name))
-        return f"<mrow><mi>{shown}</mi>{in_brackets(operator(',').join(listed))}</mrow>", ATOM
-
-
-mathml_part = _MathML().part
-
-
 def _row(expression: Any) -> str:
     """As one element, where the markup counts its elements."""
     markup = mathml_part(expression)[0]
@@ -109,9 +44,9 @@ def _row(expression: Any) -> str:
     return markup if one else f"<mrow>{markup}</mrow>"
 
 
-def in_brackets(markup: str) -> str:
+def in_brackets(text: str) -> str:
     """In parentheses, as one element."""
-    return f"<mrow>{operator('(')}{markup}{operator(')')}</mrow>"
+    return f"<mrow>{operator('(')}{text}{operator(')')}</mrow>"
 
 
 def operator(sign: str) -> str:
@@ -161,3 +96,54 @@ def mathml_number(value: Any) -> str:
         # inf and nan as everywhere else, so that readers can compare them
         shown = f"<mn>{text}</mn>"
     return f"<mrow>{operator('−')}{shown}</mrow>" if negative else shown
+
+
+class _MathML(Notation):
+    minus = "<mo>−</mo>"
+    typeset = True
+    signs = SIGNS
+    name = staticmethod(mathml_name)
+    bracketed = staticmethod(in_brackets)
+
+    def fraction(self, top: Any, bottom: Any) -> str:
+        return f"<mfrac>{_row(top)}{_row(bottom)}</mfrac>"
+
+    def infix(self, left: str, sign: str, right: str) -> str:
+        return f"{left}{operator(sign)}{right}"
+
+    def single(self, text: str) -> str:
+        return text if re.fullmatch(r"<(m\w+)>[^<]*</\1>", text) else f"<mrow>{text}</mrow>"
+
+    def number(self, value: Any) -> Part:
+        markup = mathml_number(value)
+        return markup, PREFIX if markup.startswith(f"<mrow>{self.minus}") else ATOM
+
+    def power(self, base: Any, exponent: Any) -> str:
+        return f"<msup>{self.wrapped(base, BASE)}{_row(exponent)}</msup>"
+
+    def cases(self, condition: str, chosen: str, other: str) -> str:
+        rows = (
+            f"<mtr><mtd>{chosen}</mtd><mtd><mtext>if&#160;</mtext>{condition}</mtd></mtr>"
+            f"<mtr><mtd>{other}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr>"
+        )
+        return f"<mrow>{operator('{')}<mtable>{rows}</mtable></mrow>"
+
+    def transposed(self, text: str) -> str:
+        return f"<msup>{text}<mo>⊤</mo></msup>"
+
+    def call(self, expression: Symbol) -> Part:
+        name, attrs = expression.op.name, expression.attrs  # type: ignore[union-attr]
+        listed = [mathml_part(a)[0] for a in expression.args]
+        if name in AROUND and len(listed) == 1 and not attrs:
+            left, right = (operator(sign) for sign in AROUND[name])
+            return f"<mrow>{left}{listed[0]}{right}</mrow>", ATOM
+        if name in SPELLED and len(listed) == 1 and not attrs:
+            return SPELLED[name](listed[0]), POWER if name == "exp" else ATOM
+        listed += [
+            f"<mi>{escape(k)}</mi>{operator('=')}{mathml_part(v)[0]}" for k, v in attrs.items()
+        ]
+        shown = LETTERS.get(name, escape(name))
+        return f"<mrow><mi>{shown}</mi>{in_brackets(operator(',').join(listed))}</mrow>", ATOM
+
+
+mathml_part = _MathML().part

@@ -24,15 +24,11 @@ class Frame:
     steps: int
     lines: list[str]  # the caption
     known: set[int]  # nodes whose value is known
-    grads: dict[int, str] = field(default_factory=dict)  # gradients so far
+    grads: dict[int, str] = field(default_factory=dict)  # gradients so far, by node
     focus: int | None = None  # the focused node
     live: set[tuple[int, int]] = field(default_factory=set)  # the edges it used
     last: bool = False
     widest: int = 0  # letters in the longest caption of all frames, so that all have one size
-
-    def grad_text(self, node: int) -> str:
-        """The gradient so far; empty before the first contribution."""
-        return self.grads.get(node, "")
 
 
 def frames_of(graph: Any) -> list[Frame]:

@@ -11,6 +11,7 @@ fraction of a second, and the same graph always looks the same:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -141,10 +142,7 @@ def _order(places: _Places) -> None:
         if not fewest:
             break
         rightwards = sweep % 2 == 0
-        index = [0] * len(places.column)
-        for column in places.columns:
-            for i, place in enumerate(column):
-                index[place] = i
+        index = _indices(places)
         steps = range(width) if rightwards else range(width - 1, -1, -1)
         neighbours = places.before if rightwards else places.after
         for at in steps:
@@ -160,6 +158,11 @@ def _order(places: _Places) -> None:
         if crossings < fewest:
             best, fewest = [list(c) for c in places.columns], crossings
     places.columns = best
+
+
+def _indices(places: _Places) -> dict[int, int]:
+    """The position of each place in its column."""
+    return {place: i for column in places.columns for i, place in enumerate(column)}
 
 
 def _depth_first(places: _Places) -> list[int]:
@@ -180,10 +183,7 @@ def _depth_first(places: _Places) -> list[int]:
 
 def _crossings(places: _Places) -> int:
     """Pairs of edges that cross, by counting inversions column by column."""
-    index = [0] * len(places.column)
-    for column in places.columns:
-        for i, place in enumerate(column):
-            index[place] = i
+    index = _indices(places)
     total = 0
     for at, column in enumerate(places.columns[:-1]):
         ends = [
@@ -192,23 +192,17 @@ def _crossings(places: _Places) -> int:
             for target in sorted(places.after[place], key=index.__getitem__)
             if places.column[target] == at + 1
         ]
-        total += _inversions(ends, len(places.columns[at + 1]))
+        total += _inversions(ends)
     return total
 
 
-def _inversions(ends: list[int], size: int) -> int:
-    counts = [0] * (size + 1)
+def _inversions(ends: list[int]) -> int:
+    seen: list[int] = []  # in order
     total = 0
-    for seen, end in enumerate(ends):
-        at, before = end + 1, 0
-        while at:
-            before += counts[at]
-            at &= at - 1
-        total += seen - before
-        at = end + 1
-        while at <= size:
-            counts[at] += 1
-            at += at & -at
+    for end in ends:
+        at = bisect_right(seen, end)
+        total += len(seen) - at
+        seen.insert(at, end)
     return total
 
 

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from gradwalk.printers.graphs.frames import Frame
-from gradwalk.printers.graphs.layout import Layout, layout
+from gradwalk.printers.graphs.layout import layout
 from gradwalk.printers.graphs.view import (
     MOST_NODES,
     GraphView,
@@ -45,11 +45,11 @@ _STYLE = (
 )
 
 
-def graph_svg(graph: Any, drawing: str = "nodes", frame: Frame | None = None) -> str:
+def graph_svg(graph: Any, drawing: str = "nodes") -> str:
     """The drawing of a trace, or of the graph behind a Value, as SVG text.
 
     A Value shows the gradients it has: call backward() first. `drawing` says where the operations
-    stand, on the "nodes" or on the "edges"; `frame` is one step of a walk (see printers.frames).
+    stand, on the "nodes" or on the "edges".
 
     >>> from gradwalk import Value
     >>> a = Value(3.0, label="a")
@@ -58,7 +58,7 @@ def graph_svg(graph: Any, drawing: str = "nodes", frame: Frame | None = None) ->
     """
     if drawing not in DRAWINGS:
         raise ValueError(f"drawing is one of {', '.join(map(repr, DRAWINGS))}, not {drawing!r}")
-    return Sheet(view_of(graph), drawing).svg(frame)
+    return Sheet(view_of(graph), drawing).svg()
 
 
 @dataclass(slots=True)
@@ -69,6 +69,12 @@ class Row:
     kind: str = ""
     after: str = ""  # the op, behind the name
     move: str = ""  # which way to move it, at the right end
+
+    @property
+    def letters(self) -> int:
+        """How many letters it has room for."""
+        after = len(self.after) + 1 if self.after else 0
+        return len(self.text) + after + (7 if self.move else 0)
 
 
 class Sheet:
@@ -84,10 +90,13 @@ class Sheet:
         self.on_edges = drawing == "edges"
         self.hidden = view.folded() if self.on_edges else set()
         self.edges = [e for e in view.edges if e.source not in self.hidden]
-        self.places = self._laid_out()
+        shown = [n for n in view.nodes if n.index not in self.hidden]
+        self.number_of = {node.index: i for i, node in enumerate(shown)}
+        arcs = [(self.number_of[e.source], self.number_of[e.target]) for e in self.edges]
+        self.places = layout(len(shown), arcs)
         self.inset = 16 if self.on_edges else 9
-        full = [self.rows(n, None) for n in view.nodes if n.index not in self.hidden]
-        letters = max((_letters(rows) for rows in full), default=0)
+        full = [self.rows(n, None) for n in shown]
+        letters = max((row.letters for rows in full for row in rows), default=0)
         self.width = min(max(WIDTH, round(letters * LETTER) + 2 * self.inset), WIDEST)
         self.height = max(HEIGHT, 11 + LINE * max((len(rows) for rows in full), default=0))
         # An edge ends in a straight segment as long as the longest edge text.
@@ -96,12 +105,6 @@ class Sheet:
         )
         self.gap = max(GAP, self.straight + 30)
         self.arrivals = self._arrivals()
-
-    def _laid_out(self) -> Layout:
-        shown = [n.index for n in self.view.nodes if n.index not in self.hidden]
-        self.number_of = {index: i for i, index in enumerate(shown)}
-        arcs = [(self.number_of[e.source], self.number_of[e.target]) for e in self.edges]
-        return layout(len(shown), arcs)
 
     def corner(self, index: int) -> tuple[float, float]:
         """The upper left corner of a node."""
@@ -180,10 +183,7 @@ class Sheet:
             shown = node.raises != 0 and (frame is None or frame.last)
             rows.append(Row(view.value_text(node) if known else "", move=arrow if shown else ""))
         if view.swept and node.needs_grad:
-            if frame is None:
-                text = view.grad_text(node)
-            else:
-                text = frame.grad_text(node.index)
+            text = view.grad_text(node) if frame is None else frame.grads.get(node.index, "")
             rows.append(Row(f"grad {text}" if text else "", "grad"))
         return rows
 
@@ -265,16 +265,16 @@ class Sheet:
         arriving: dict[int, list[int]] = {}
         for i, edge in enumerate(self.edges):
             arriving.setdefault(edge.target, []).append(i)
+        rows = [
+            route[-1][1] if route else self.places.rows[self.number_of[edge.source]]
+            for edge, route in zip(self.edges, self.places.routes)
+        ]
         for target, edges in arriving.items():
             top = self.corner(target)[1]
-            edges.sort(key=lambda i: (self._comes_from(i), self.edges[i].position))
+            edges.sort(key=lambda i: (rows[i], self.edges[i].position))
             for place, i in enumerate(edges, 1):
                 heights[i] = top + self.height * place / (len(edges) + 1)
         return heights
-
-    def _comes_from(self, i: int) -> float:
-        route = self.places.routes[i]
-        return route[-1][1] if route else self.places.rows[self.number_of[self.edges[i].source]]
 
     def _slope(self, edge: ViewEdge, x: float, y: float) -> str:
         label = escape(self.label(edge))
@@ -297,13 +297,6 @@ def _scoped(style: str) -> str:
 def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
     half = (to_x - x) / 2
     return f"C{x + half:.0f} {y:.0f} {to_x - half:.0f} {to_y:.0f} {to_x:.0f} {to_y:.0f}"
-
-
-def _letters(rows: list[Row]) -> int:
-    return max(
-        len(row.text) + (len(row.after) + 1 if row.after else 0) + (7 if row.move else 0)
-        for row in rows
-    )
 
 
 def _text(row: Row, x: int, y: int, room: int) -> str:

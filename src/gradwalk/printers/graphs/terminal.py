@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from gradwalk.printers.graphs.view import (
     GATES,
@@ -17,7 +16,6 @@ from gradwalk.printers.graphs.view import (
 )
 from gradwalk.printers.scalars import number
 
-Row = tuple[str, ...]
 ROWS = 60  # of a table, by default
 LONGEST_FORMULA = 90  # letters; a longer formula is replaced by its number
 DEEPEST = 12  # levels of a tree: the next would leave no room for text
@@ -32,7 +30,7 @@ def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
     view = view_of(graph)
     last = _plain(view.nodes[view.root].name)
     console.print("[bold]Forward[/bold]: every node after its inputs")
-    _print_table(_forward_table(view, rows), console)
+    _print_table(_forward_columns(view), view.nodes, rows, console)
     if not view.swept:
         return
     console.print(
@@ -40,12 +38,13 @@ def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
         if view.scalar
         else f"[bold]Backward[/bold]: from {last} down; norms of what each node hands on"
     )
-    _print_table(_backward_table(view, rows), console)
+    _print_table(_backward_columns(view), _pushes(view), rows, console)
     if view.scalar:
         console.print(f"[bold]Gradients[/bold]: how {last} moves with each leaf")
     else:
         console.print("[bold]Gradients[/bold] of the leaves (norms)")
-    _print_table(_gradient_table(view, rows), console)
+    leaves = [n for n in view.nodes if n.is_leaf and n.needs_grad]
+    _print_table(_gradient_columns(view), leaves, rows, console)
 
 
 def show_tree(graph: Any, console: Any, rows: int = ROWS) -> None:
@@ -106,53 +105,43 @@ def _plain(text: str) -> str:
     return escape(text)
 
 
-@dataclass
-class _Table:
-    """Headings with their alignment, and rows of text; only the column named in `wraps` wraps."""
+class _Column(NamedTuple):
+    """A column of a table: its heading, and the text of a cell."""
 
-    columns: Sequence[tuple[str, Any]]
-    wraps: str = ""
-    rows: list[Row] = field(default_factory=list)
-    left_out: int = 0
+    heading: str
+    cell: Callable[[Any], str]
+    justify: Literal["left", "right"] = "left"
+    wraps: bool = False
 
-    def filled(self, things: list[Any], row: Callable[[Any], Row], most: int) -> _Table:
-        """Fill in one row per thing; only shown rows are formatted."""
-        self.rows = [row(thing) for thing in things[:most]]
-        self.left_out = max(0, len(things) - most)
-        return self
-
-    def least_width(self) -> int:
-        """The terminal width below which text would be cut."""
+    def least_width(self, cells: Sequence[str]) -> int:
+        """The width below which text would be cut."""
         from rich.cells import cell_len
 
-        widths = []
-        for place, (heading, _) in enumerate(self.columns):
-            cells = [heading, *(row[place] for row in self.rows)]
-            if heading == self.wraps:
-                cells = [word for cell in cells for word in cell.split()]
-            widths.append(max(map(cell_len, cells)))
-        return sum(widths) + 3 * len(widths) - 1
+        told = [self.heading, *cells]
+        return max(map(cell_len, " ".join(told).split() if self.wraps else told))
 
 
-def _print_table(content: _Table, console: Any) -> None:
-    """Print a table, or a list where the terminal is too narrow, so that nothing is cut."""
+def _print_table(columns: list[_Column], things: list[Any], most: int, console: Any) -> None:
+    """Print a row per thing, as a list where the terminal is too narrow, so that nothing is cut."""
     from rich.box import SIMPLE_HEAD
     from rich.padding import Padding
     from rich.table import Table
 
+    rows = [[column.cell(thing) for column in columns] for thing in things[:most]]
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading, justify in content.columns:
-        table.add_column(heading, justify=justify, no_wrap=heading != content.wraps)
-    for row in content.rows:
+    for column in columns:
+        table.add_column(column.heading, justify=column.justify, no_wrap=not column.wraps)
+    for row in rows:
         table.add_row(*map(_plain, row))
-    more = f"… and {content.left_out:,} more rows" if content.left_out else ""
+    more = f"… and {len(things) - most:,} more rows" if len(things) > most else ""
     if more:
         table.caption, table.caption_justify = more, "left"
-    if content.least_width() <= console.width:
+    least = [column.least_width([row[i] for row in rows]) for i, column in enumerate(columns)]
+    if sum(least) + 3 * len(least) - 1 <= console.width:
         console.print(table)
         return
-    for first, *cells in content.rows:
-        words = zip((heading for heading, _ in content.columns[1:]), cells)
+    for first, *cells in rows:
+        words = zip((column.heading for column in columns[1:]), cells)
         told = ", ".join(f"[dim]{heading}[/dim] {_plain(cell)}" for heading, cell in words if cell)
         if first:
             console.print(f"[bold]{_plain(first)}[/bold]")
@@ -169,62 +158,66 @@ def _bare(kept: Any) -> str:
     return amount(kept).removeprefix("norm ")
 
 
-def _forward_table(view: GraphView, most: int) -> _Table:
-    columns: tuple[tuple[str, str], ...]
+def _forward_columns(view: GraphView) -> list[_Column]:
     if view.scalar:
-        columns = (("node", "left"), ("computed as", "left"), ("value", "right"))
-        row: Callable[[ViewNode], Row] = lambda n: (
-            shortened(n.name, 24),
-            view.computed_as(n),
-            view.value_text(n),
-        )
-    else:
-        columns = (("node", "left"), ("from", "left"), ("shape", "left"), ("norm", "right"))
-        row = lambda n: _tensor_row(view, n)
-    return _Table(columns, "computed as").filled(view.nodes, row, most)
+        return [
+            _Column("node", lambda n: shortened(n.name, 24)),
+            _Column("computed as", view.computed_as, wraps=True),
+            _Column("value", view.value_text, "right"),
+        ]
+
+    def norm(n: ViewNode) -> str:
+        return _bare(n.value) if n.dtype.startswith("float") or n.shape == () else n.dtype
+
+    def source(n: ViewNode) -> str:
+        names = ", ".join(shortened(view.nodes[e.source].name, 14) for e in n.edges)
+        if not n.op:
+            return "leaf" if n.needs_grad else "data"
+        text = names if n.nameless else f"{n.op}({names})"
+        return text if len(text) <= 30 else text[:29] + "…"
+
+    return [
+        _Column("node", lambda n: shortened(n.name, 21)),
+        _Column("from", source),
+        _Column("shape", _size),
+        _Column("norm", norm, "right"),
+    ]
 
 
-def _tensor_row(view: GraphView, n: ViewNode) -> Row:
-    source = ", ".join(shortened(view.nodes[e.source].name, 14) for e in n.edges)
-    if n.op and not n.nameless:
-        source = f"{n.op}({source})"
-    elif not n.op:
-        source = "leaf" if n.needs_grad else "data"
-    source = source if len(source) <= 30 else source[:29] + "…"
-    floats = n.dtype.startswith("float") or n.shape == ()
-    return shortened(n.name, 21), source, _size(n), _bare(n.value) if floats else n.dtype
-
-
-def _backward_table(view: GraphView, most: int) -> _Table:
-    start = (("node", "left"), ("g", "right"), ("to", "left"))
-    end: tuple[tuple[str, str], ...]
-    if view.scalar:
-        end = (("local derivative", "left"), ("adds", "right"), ("gate", "left"))
-    else:
-        end = (("of shape", "left"), ("adds", "right"))
-    pushes: list[tuple[ViewEdge, bool]] = []  # and whether it is the first of its node
+def _pushes(view: GraphView) -> list[tuple[ViewEdge, bool]]:
+    """The contributions in order, and whether each is the first of its node."""
+    pushes = []
     for index in view.visits:
-        first = True
-        for edge in view.nodes[index].edges:
-            wanted = view.nodes[edge.source].needs_grad
-            if wanted and not (edge.pushed is None and edge.slope is None):
-                pushes.append((edge, first))
-                first = False
-    table = _Table((*start, *end), "local derivative")
-    return table.filled(pushes, lambda push: _push_row(view, *push), most)
+        told = [
+            edge
+            for edge in view.nodes[index].edges
+            if view.nodes[edge.source].needs_grad
+            and not (edge.pushed is None and edge.slope is None)
+        ]
+        pushes += [(edge, edge is told[0]) for edge in told]
+    return pushes
 
 
-def _push_row(view: GraphView, edge: ViewEdge, first: bool) -> Row:
-    node, source = view.nodes[edge.target], view.nodes[edge.source]
+def _backward_columns(view: GraphView) -> list[_Column]:
     room = 20 if view.scalar else 18
-    row = (
-        shortened(node.name, room) if first else "",
-        _bare(node.grad) if first else "",
-        shortened(source.name, room),
-        _derivative(view, edge) if view.scalar else _size(source),
-        _bare(edge.pushed),
-    )
-    return (*row, GATES.get(node.op, "") if first else "") if view.scalar else row
+
+    def of_node(text: Callable[[ViewNode], str]) -> Callable[[tuple[ViewEdge, bool]], str]:
+        """About the node of a contribution, in its first row only."""
+        return lambda push: text(view.nodes[push[0].target]) if push[1] else ""
+
+    def of_source(text: Callable[[ViewNode], str]) -> Callable[[tuple[ViewEdge, bool]], str]:
+        return lambda push: text(view.nodes[push[0].source])
+
+    adds = _Column("adds", lambda push: _bare(push[0].pushed), "right")
+    columns = [
+        _Column("node", of_node(lambda n: shortened(n.name, room))),
+        _Column("g", of_node(lambda n: _bare(n.grad)), "right"),
+        _Column("to", of_source(lambda n: shortened(n.name, room))),
+    ]
+    if not view.scalar:
+        return [*columns, _Column("of shape", of_source(_size)), adds]
+    slope = _Column("local derivative", lambda push: _derivative(view, push[0]), wraps=True)
+    return [*columns, slope, adds, _Column("gate", of_node(lambda n: GATES.get(n.op, "")))]
 
 
 def _derivative(view: GraphView, edge: ViewEdge) -> str:
@@ -238,27 +231,21 @@ def _derivative(view: GraphView, edge: ViewEdge) -> str:
     return slope if rule in ("", slope) else f"{rule} = {slope}"
 
 
-def _gradient_table(view: GraphView, most: int) -> _Table:
-    columns: tuple[tuple[str, str], ...]
-    leaves = [n for n in view.nodes if n.is_leaf and n.needs_grad]
-    if view.scalar:
-        columns = (
-            ("leaf", "left"), ("value", "right"), ("gradient", "right"), ("to lower it", "left"),
-        )  # fmt: skip
-        row: Callable[[ViewNode], Row] = lambda n: (
-            n.name,
-            view.value_text(n),
-            view.grad_text(n),
-            {1: "raise ↑", -1: "lower ↓"}.get(n.raises, "constant" if n.constant else "—"),
-        )
-    else:
-        columns = (
-            ("leaf", "left"), ("shape", "left"), ("norm", "right"), ("gradient", "right"),
-        )  # fmt: skip
-        row = lambda n: (
-            shortened(n.name, 38),
-            _size(n),
-            _bare(n.value),
-            "none" if n.grad is None else _bare(n.grad),
-        )
-    return _Table(columns).filled(leaves, row, most)
+def _gradient_columns(view: GraphView) -> list[_Column]:
+    if not view.scalar:
+        return [
+            _Column("leaf", lambda n: shortened(n.name, 38)),
+            _Column("shape", _size),
+            _Column("norm", lambda n: _bare(n.value), "right"),
+            _Column("gradient", lambda n: "none" if n.grad is None else _bare(n.grad), "right"),
+        ]
+
+    def move(n: ViewNode) -> str:
+        return {1: "raise ↑", -1: "lower ↓"}.get(n.raises, "constant" if n.constant else "—")
+
+    return [
+        _Column("leaf", lambda n: n.name),
+        _Column("value", view.value_text, "right"),
+        _Column("gradient", view.grad_text, "right"),
+        _Column("to lower it", move),
+    ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradwalk.printers.formulas.latex import GREEK_LETTERS
 from gradwalk.printers.graphs.frames import Frame, frames_of
 from gradwalk.printers.graphs.svg import Sheet
 from gradwalk.printers.graphs.view import ViewEdge, ViewNode, view_of
@@ -34,13 +35,7 @@ _STYLES = r"""\tikzset{
 """
 _SIGNS = {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
+    **{sign: f"\\{sign}" for sign in "{}$&#%_"},
     "^": r"\^{}",
     "~": r"\~{}",
     "−": "$-$",
@@ -62,15 +57,6 @@ _SIGNS = {
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
 }
-_GREEK = {
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta",
-    "η": "eta", "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu",
-    "ξ": "xi", "π": "pi", "ρ": "rho", "ς": "varsigma", "σ": "sigma", "τ": "tau",
-    "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega", "Γ": "Gamma",
-    "Δ": "Delta", "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma",
-    "Υ": "Upsilon", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
-}  # fmt: skip
-_LATIN = dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX"))  # LaTeX has no separate letters for these
 
 
 def graph_tikz(graph: Any, drawing: str = "nodes") -> str:
@@ -190,7 +176,7 @@ def latex(text: str) -> str:
 def _sign(c: str) -> str:
     if c in _SIGNS:
         return _SIGNS[c]
-    if c in _GREEK:
-        return rf"$\{_GREEK[c]}$"
-    c = _LATIN.get(c, c)
+    c = GREEK_LETTERS.get(c, c)
+    if c.startswith("\\"):
+        return f"${c}$"
     return c if c.isascii() and c.isprintable() else "?"

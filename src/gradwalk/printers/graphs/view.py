@@ -6,6 +6,7 @@ attributes (`nodes`, `sweeps`), because printers import graph and ops only.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas.formula import INFIX, derivative, formula
-from gradwalk.printers.scalars import names_of, number, slope
+from gradwalk.printers.scalars import number, slope
 
 # What a gate does to the gradient that reaches it.
 GATES = {"add": "distributor", "mul": "swapper", "maximum": "router", "minimum": "router"}
@@ -244,7 +245,8 @@ def view_of(graph: Any) -> GraphView:
 
 def _of_values(root: Any) -> GraphView:
     order = inputs_first([root])
-    names = names_of([v for v in order if v.inputs or v.label])
+    unnamed = (f"v{i}" for i in itertools.count(1))
+    names = {v: v.label or (next(unnamed) if v.inputs else number(v.data)) for v in order}
     place = {v: i for i, v in enumerate(order)}
     nodes = []
     for v in order:
@@ -254,7 +256,7 @@ def _of_values(root: Any) -> GraphView:
         )
         node = ViewNode(
             place[v],
-            names.get(v) or number(v.data),
+            names[v],
             (known.name if known else str(v.op)) if v.inputs else "",
             known,
             operands,

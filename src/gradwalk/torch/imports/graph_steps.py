@@ -18,7 +18,7 @@ from gradwalk.ops import TABLE as OPS
 from gradwalk.ops.core.op import Op
 from gradwalk.torch import private
 from gradwalk.torch.imports.torch_export import STOP, can_be_taken_apart
-from gradwalk.torch.translate import LEAF, Known, Made, is_known, translate
+from gradwalk.torch.translate import LEAF, Made, is_known, translate
 from gradwalk.torch.translate.table import numpy_dtype
 from gradwalk.torch.values import array_of
 
@@ -125,14 +125,12 @@ class Reader:
             if node.op == "output" or node in needed:
                 needed.update(node.all_input_nodes)
         for node in graph.nodes:
-            if (
-                node in needed
-                and node.op == "call_function"
-                and node.target is not operator.getitem
-            ):
-                self._read_node(node)
-            elif node in needed and node.op not in ("placeholder", "call_function"):
+            if node not in needed or node.op == "placeholder":
+                continue
+            if node.op != "call_function":
                 self.unknown.append((f"{node.op} {node.target}", _where(node)))
+            elif node.target is not operator.getitem:
+                self._read_node(node)
 
     def place(self, node: torch.fx.Node) -> ValueSource:
         """The source of a node's value."""
@@ -150,9 +148,10 @@ class Reader:
             step.args = (given[0][0],)
             self.steps.append(step)
             return
-        known = self._translated(node) if private.is_overload(func) else None
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._values.__getitem__)
+        known = translate(func, args, kwargs) if private.is_overload(func) else None
         if known is None:
-            if func not in self.apart and can_be_taken_apart(func):
+            if can_be_taken_apart(func):
                 self.apart.add(func)
             partly = private.is_overload(func) and is_known(func)
             self.unknown.append((f"{func}{' as called here' if partly else ''}", _where(node)))
@@ -164,16 +163,11 @@ class Reader:
             self.unknown.append((f"output {lacking[0]} of {func}", _where(node)))
         else:
             step.op, step.attrs, step.outputs = OPS[known.op], known.attrs, known.outputs
-            step.args = self._arguments(node, known)
+            places = {id(self._values[n]): self.place(n) for n in node.all_input_nodes}
+            step.args = tuple(
+                places[id(a)] if isinstance(a, torch.Tensor) else a for a in known.args
+            )
             self.steps.append(step)
-
-    def _translated(self, node: torch.fx.Node) -> Known | None:
-        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._values.__getitem__)
-        return translate(node.target, args, kwargs)
-
-    def _arguments(self, node: torch.fx.Node, known: Known) -> tuple[Any, ...]:
-        places = {id(self._values[n]): self.place(n) for n in node.all_input_nodes}
-        return tuple(places[id(a)] if isinstance(a, torch.Tensor) else a for a in known.args)
 
     def _read_leaf(self, step: GraphStep, node: torch.fx.Node) -> None:
         """Compute a constant now; draw random numbers at every call."""

@@ -104,6 +104,7 @@ def name_of(module: torch.nn.Module) -> str:
 def _mark_stops(program: Program) -> None:
     """Insert STOP where gradients stop; turn views that require a layout into reshapes."""
     graph = program.graph
+    region = getattr(torch.ops.higher_order, "wrap_with_set_grad_enabled", None)
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
@@ -111,16 +112,11 @@ def _mark_stops(program: Program) -> None:
             node.target = STOP
         elif node.target is aten.view.default:
             node.target = aten.reshape.default  # the functional graph may have another layout
-        elif _is_no_grad(node):
+        elif node.target is region and node.args[0] is False:  # no_grad()
             for user in list(node.users):
                 if user.target is operator.getitem:
                     _stop_after(graph, user)
     program.graph_module.recompile()
-
-
-def _is_no_grad(node: torch.fx.Node) -> bool:
-    region = getattr(torch.ops.higher_order, "wrap_with_set_grad_enabled", None)
-    return region is not None and node.target is region and node.args[0] is False
 
 
 def _stop_after(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -99,25 +99,8 @@ def _check_step(
         return  # a new draw would differ: its gradient is checked with the whole
     outputs = _with_graph(step, values, leaves)
     seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs]
-    kept = [
-        (mine, theirs, seed)
-        for mine, theirs, seed in zip(ours_out, outputs, seeds, strict=True)
-        if theirs.requires_grad and mine.requires_grad
-    ]
-    if not kept or not leaves:
-        return
-    theirs = _gradients_of([t for _, t, _ in kept], list(leaves.values()), [s for *_, s in kept])
-    if theirs is None:
-        return
-    mine = grad(
-        [m for m, _, _ in kept],
-        [ours[place] for place in leaves],
-        [tensor_of(s) for *_, s in kept],
-        materialize_grads=True,
-    )
-    for place, one, other in zip(leaves, mine, theirs, strict=True):
-        text = f"the gradient of operand {place.name} of {step.where()}"
-        _compare(one.numpy(), other, text, tolerance)
+    operands = [(f"operand {place.name}", ours[place], leaf) for place, leaf in leaves.items()]
+    _compare_gradients(ours_out, outputs, seeds, operands, step.where(), tolerance)
 
 
 def _with_graph(
@@ -138,20 +121,39 @@ def _with_graph(
             del leaves[given[refused[1]]]
 
 
-def _gradients_of(
-    outputs: Sequence[Any], leaves: Sequence[Any], seeds: Sequence[Any]
-) -> list[Any] | None:
-    """PyTorch's gradients, with zeros for missing ones; None if PyTorch has no rule."""
+def _compare_gradients(
+    mine: Sequence[Any],
+    theirs: Sequence[Any],
+    seeds: Sequence[Any],
+    leaves: Sequence[tuple[str, Any, Any]],
+    where: str,
+    tolerance: float | None,
+    to_the_largest: bool = False,
+) -> None:
+    """Compare the gradients of leaves (name, ours, PyTorch's) of the outputs that have a graph."""
+    graphs = [
+        (one, other, seed)
+        for one, other, seed in zip(mine, theirs, seeds, strict=True)
+        if one.requires_grad and other.requires_grad
+    ]
+    if not graphs or not leaves:
+        return
+    my_roots, their_roots, kept_seeds = zip(*graphs)
+    names, my_leaves, their_leaves = zip(*leaves)
     try:
-        gradients = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+        gradients = torch.autograd.grad(their_roots, their_leaves, kept_seeds, allow_unused=True)
     except (RuntimeError, NotImplementedError) as error:
         if "derivative for" not in str(error):
             raise
-        return None
-    return [
+        return  # PyTorch has no rule
+    expected = [
         torch.zeros_like(leaf) if g is None else g.to_dense() if g.is_sparse else g
-        for leaf, g in zip(leaves, gradients, strict=True)
+        for leaf, g in zip(their_leaves, gradients, strict=True)
     ]
+    ours = grad(my_roots, my_leaves, list(map(tensor_of, kept_seeds)), materialize_grads=True)
+    largest = max(map(_largest, expected)) if to_the_largest else 0.0
+    for name, one, other in zip(names, ours, expected, strict=True):
+        _compare(one.numpy(), other, f"the gradient of {name} of {where}", tolerance, largest)
 
 
 # -- the whole -------------------------------------------------------------------------------------
@@ -180,54 +182,35 @@ def check_whole(
             sources = learned(module)
     values = imported._run(private.rebuilt(ours_given, spec), drawn)
     mine = [values[r] if isinstance(r, ValueSource) else r for r in imported._results]
-    _compare_whole(imported, mine, theirs, ours_given, twins, sources, tolerance)
-
-
-def _compare_whole(
-    imported: Imported,
-    mine: Sequence[Any],
-    theirs: Sequence[Any],
-    ours_given: Sequence[Any],
-    twins: Sequence[Any],
-    sources: dict[str, Any],
-    tolerance: float | None,
-) -> None:
-    pairs = []
+    graphs = []
     for k, (one, other) in enumerate(zip(mine, theirs, strict=True)):
         if isinstance(other, torch.Tensor):
             _compare(one.detach().numpy(), other, f"output {k} of {imported._name}", tolerance)
             if other.requires_grad and not one.requires_grad:
                 raise Mismatch(f"output {k} of {imported._name} has a graph in PyTorch, not here")
-            if one.requires_grad and other.requires_grad:
-                pairs.append((one, other))
-    if not pairs:
-        return
-    wanted: dict[str, tuple[Any, Any]] = {}
+            if other.requires_grad:
+                graphs.append((one, other))
+    leaves = _leaves_of_whole(imported, ours_given, twins, sources)
+    generator = torch.Generator().manual_seed(1)
+    seeds = [torch.randn(t.shape, generator=generator).to(t) for _, t in graphs]
+    ours, expected = [one for one, _ in graphs], [other for _, other in graphs]
+    _compare_gradients(ours, expected, seeds, leaves, imported._name, tolerance, True)
+
+
+def _leaves_of_whole(
+    imported: Imported, ours_given: Sequence[Any], twins: Sequence[Any], sources: dict[str, Any]
+) -> list[tuple[str, Any, Any]]:
+    """The arguments and parameters with gradients: name, ours, PyTorch's."""
+    leaves: list[tuple[str, Any, Any]] = []
     for k, (one, twin) in enumerate(zip(ours_given, twins, strict=True)):
-        given_before = any(twin is known for _, known in wanted.values())
+        given_before = any(twin is known for _, _, known in leaves)
         if isinstance(twin, torch.Tensor) and twin.requires_grad and not given_before:
-            wanted[f"argument {k}"] = (one, twin)
+            leaves.append((f"argument {k}", one, twin))
     for name, parameter in imported.named_parameters():
         source = sources.get(name)
         if parameter.requires_grad and source is not None and source.requires_grad:
-            wanted[name] = (parameter, source)
-    if not wanted:
-        return
-    generator = torch.Generator().manual_seed(1)
-    seeds = [torch.randn(t.shape, generator=generator).to(t) for _, t in pairs]
-    expected = _gradients_of([t for _, t in pairs], [t for _, t in wanted.values()], seeds)
-    gradients = grad(
-        [one for one, _ in pairs],
-        [one for one, _ in wanted.values()],
-        [tensor_of(seed) for seed in seeds],
-        materialize_grads=True,
-    )
-    if expected is None:
-        return
-    largest = max((_largest(g) for g in expected), default=0.0)
-    for name, one, other in zip(wanted, gradients, expected, strict=True):
-        text = f"the gradient of {name} of {imported._name}"
-        _compare(one.numpy(), other, text, tolerance, at_least=largest)
+            leaves.append((name, parameter, source))
+    return leaves
 
 
 def _run_graph(

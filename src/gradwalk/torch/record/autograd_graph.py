@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,11 +24,6 @@ LEAF = "AccumulateGrad"
 _UNKNOWN_META = ((), "float32")  # for an output without a gradient
 
 
-class _Made(NamedTuple):
-    node: int
-    name: str  # of the operation
-
-
 class AutogradGraph:
     """Find the trace node of each autograd node; make one where no operation accounts for it."""
 
@@ -37,16 +32,17 @@ class AutogradGraph:
         self.trace = recorder.trace
         self.memories = Memories(self.trace)
         self._key = object()  # metadata key: the trace index of an autograd node
-        # Operations whose autograd node is not known yet. Sequence numbers are per thread.
-        self._by_number: dict[int, list[_Made]] = {}
+        # Operations whose autograd node is not known yet: trace node and name. Sequence numbers
+        # are per thread.
+        self._by_number: dict[int, list[tuple[int, str]]] = {}
         self._outputs: dict[tuple[int, int], int] = {}  # (node, PyTorch's output) -> the trace's
 
     # -- which node is which -----------------------------------------------------------------------
 
     def belongs(self, number: int, index: int, func: Any) -> None:
         """Match operation `func`, node `index` of the trace, with this autograd node."""
-        made = _Made(index, _plain(func._schema.name.partition("::")[2]))
-        self._by_number.setdefault(number, []).append(made)
+        name = _plain(func._schema.name.partition("::")[2])
+        self._by_number.setdefault(number, []).append((index, name))
 
     def node(self, grad_fn: Any) -> int | None:
         """The trace's node of an autograd node."""
@@ -58,8 +54,8 @@ class AutogradGraph:
         if index is None:
             number = private.number_of(grad_fn)
             for made in self._by_number.get(number, ()):
-                if _fits(made.name, grad_fn):
-                    borne[self._key] = index = made.node
+                if _fits(made[1], grad_fn):
+                    borne[self._key] = index = made[0]
                     self._by_number[number].remove(made)
                     break
         return index
@@ -103,7 +99,7 @@ class AutogradGraph:
         """Add the autograd node of a tensor, and all nodes behind it, to the trace."""
         with self.recorder.silence(), private.unseen():
             grad_fn = tensor.grad_fn
-            for behind in inputs_first(grad_fn, self.node):
+            for behind in inputs_first([grad_fn], self.node):
                 self._grow(behind, tensor if behind is grad_fn else None)
             index = self.node(grad_fn)
             assert index is not None
@@ -143,7 +139,7 @@ class AutogradGraph:
         if not grad_fn.name().endswith("CopySlices"):
             return None
         made = self._by_number.get(private.number_of(grad_fn) - 1)
-        return self.trace.nodes[made[-1].node] if made else None
+        return self.trace.nodes[made[-1][0]] if made else None
 
     def _values_it_saved(self, grad_fn: Any) -> None:
         """Take the tensors that autograd nodes saved as values of trace nodes."""
@@ -308,14 +304,13 @@ def is_leaf(grad_fn: Any) -> bool:
     return hasattr(grad_fn, "variable") and LEAF in grad_fn.name()
 
 
-def inputs_first(roots: Any, known: Any = None) -> Iterator[Any]:
+def inputs_first(roots: list[Any], known: Any = None) -> Iterator[Any]:
     """The autograd nodes behind `roots`, inputs first.
 
     Nodes in `known`, and the nodes behind them, are skipped.
     """
-    start = list(roots) if isinstance(roots, list) else [roots]
     seen: set[Any] = set()
-    stack = [(node, False) for node in reversed(start)]
+    stack = [(node, False) for node in reversed(roots)]
     while stack:
         node, done = stack.pop()
         if done:

@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -93,6 +93,31 @@ class ModuleNames:
             yield parameter
 
 
+class ModelNames:
+    """The names that the program gives its models; a parameter has it if there are several."""
+
+    def __init__(self) -> None:
+        self._called: dict[int, str] = {}
+
+    def note(self, module: nn.Module, variables: Mapping[str, Any]) -> None:
+        """Name a model that is being called: by the variable that holds it, else by its class."""
+        if id(module) not in self._called:
+            own = (name for name, value in variables.items() if value is module)
+            self._called[id(module)] = next(own, type(module).__name__)
+
+    def of_parameters(self, modules: Sequence[nn.Module]) -> dict[int, str]:
+        """The name of each parameter of these models, by `id`."""
+        inner = {id(m) for module in modules for m in module.modules() if m is not module}
+        outer = [module for module in modules if id(module) not in inner]
+        names: dict[int, str] = {}
+        for module in outer:
+            called = self._called.get(id(module), type(module).__name__)
+            prefix = f"{called}." if len(outer) > 1 else ""
+            for name, parameter in module.named_parameters():
+                names.setdefault(id(parameter), prefix + name)
+        return names
+
+
 @contextmanager
 def told_of_modules(recorder: Any) -> Iterator[None]:
     """Record every module call of this thread as a group."""
@@ -117,20 +142,11 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
         known[1] is not None and known[1].pattern == _NEEDLESS for known in warnings.filters
     ):
         warnings.filterwarnings("ignore", _NEEDLESS)
-    entering = register_module_forward_pre_hook(enters)
-    leaving = register_module_forward_hook(leaves, always_call=True)
-    with _removed(entering, leaving):
+    with (  # the hooks are removed at the end
+        register_module_forward_pre_hook(enters),
+        register_module_forward_hook(leaves, always_call=True),
+    ):
         yield
-
-
-@contextmanager
-def _removed(*handles: Any) -> Iterator[None]:
-    """Remove these hooks at the end."""
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def end_failed_steps(stepping: list[Any]) -> None:
@@ -165,6 +181,5 @@ def told_of_steps(recorder: Any) -> Iterator[None]:
         if silent and threading.get_ident() == recorder.thread:
             silent.pop()[1].__exit__(None, None, None)
 
-    beginning = register_optimizer_step_pre_hook(begins)
-    with _removed(beginning, register_optimizer_step_post_hook(ends)):
+    with register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends):
         yield

@@ -172,12 +172,9 @@ class TorchRecorder(Recorder):
             self.name_what_is_alive()
 
     def _be_told(self) -> None:
-        for told in (
-            private.told_of_backward(self._around_backward),
-            told_of_modules(self),
-            told_of_steps(self),
-        ):
-            self._told.enter_context(told)
+        self._told.enter_context(private.told_of_backward(self._around_backward))
+        self._told.enter_context(told_of_modules(self))
+        self._told.enter_context(told_of_steps(self))
 
     def _compiled_begins(self) -> None:
         """Suspend recording while compiled code runs."""
@@ -246,9 +243,7 @@ class TorchRecorder(Recorder):
         if tensor.grad_fn is not None:
             return self.graph.edge_of(tensor)
         entry = self._entry(tensor)
-        if entry is not None:
-            return entry.edge
-        return self._used(tensor)
+        return self._used(tensor) if entry is None else entry.edge
 
     def _entry(self, tensor: torch.Tensor) -> _Entry | None:
         entry = self._entries.get(id(tensor))
@@ -303,16 +298,12 @@ class TorchRecorder(Recorder):
 
     # -- forward -----------------------------------------------------------------------------------
 
-    @property
-    def _listening(self) -> bool:
-        return not self._silent and not self._computing_again
-
     def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operation and record it."""
         number = private.nodes_made() - 1
         newest, self._last_number = number > self._last_number, number
         end_failed_steps(self.stepping)
-        if not self._listening:
+        if self._silent or self._computing_again:
             return func(*args, **kwargs)
         given = list(tensors_in((args, kwargs)))
         if any(is_lazy(tensor) for tensor in given):  # a lazy parameter
@@ -429,8 +420,7 @@ class TorchRecorder(Recorder):
         self._unused[id(tensor)].is_blank = "empty" in func._schema.name
 
     def _note_unused(self, result: torch.Tensor, source: Edge | None) -> None:
-        unused = _Unused(weakref.ref(result), source, caller(), self._group)
-        self._unused[id(result)] = unused
+        self._unused[id(result)] = _Unused(weakref.ref(result), source, caller(), self._group)
 
     def _used(self, tensor: torch.Tensor) -> Edge | None:
         """Turn a noted tensor that is now used into a node."""

@@ -14,7 +14,7 @@ from gradwalk.torch import private
 
 
 class HeldWeakly(list[Any]):
-    """A mapping to live objects that holds PyTorch's weakly."""
+    """A list of live objects that holds PyTorch's tensors weakly."""
 
     def append(self, thing: Any) -> None:
         super().append(weakref.ref(thing) if isinstance(thing, torch.Tensor) else thing)
@@ -31,7 +31,7 @@ class Write(NamedTuple):
 
     order: int  # counts all writes
     time: int  # number of nodes at that time
-    name: str  # line of the write
+    name: str  # of the operation
     line: SourceLine | None
 
 

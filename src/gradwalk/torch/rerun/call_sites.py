@@ -22,9 +22,10 @@ _Key = tuple[CodeType, int]
 @dataclass
 class _Site:
     depth: int  # of the frame to run again, counted outwards from the call
-    frame: CodeType
-    ends: set[_Key] = field(default_factory=set)  # calls of backward that belong to it
     needs: set[str] = field(default_factory=set)
+
+
+_UNKNOWN = _Site(-1)
 
 
 class Sites:
@@ -55,37 +56,16 @@ class Sites:
         """Learn from a finished backward pass which variables a re-run needs."""
         if not run.calls or not run.calls[0].frames:
             return
-        frames = run.calls[0].frames
-        key = frames[0].key
+        key = run.calls[0].frames[0].key
         site = self._known.get(key, _UNKNOWN)
         if site is None:
             return
-        if site is not _UNKNOWN:
-            end = _end(site, frames, run.frames)
-            if end is None:
-                del self._known[key]  # called from elsewhere: copy all variables next time
-                return
-            if end.key in site.ends:
-                return
         try:
             plan = plan_of(run)
         except NotRepeatable:
-            self._known[key] = None
+            if self._known.pop(key, None) is None:  # known: this time it was called from elsewhere
+                self._known[key] = None
             return
-        if site is _UNKNOWN or site.depth != plan.depth:
-            site = self._known[key] = _Site(plan.depth, plan.start.code)
-        site.ends.add(plan.end.key)
+        if site.depth != plan.depth:
+            site = self._known[key] = _Site(plan.depth)
         site.needs |= plan.statements.needs
-
-
-_UNKNOWN = _Site(-1, Sites.__init__.__code__)
-
-
-def _end(
-    site: _Site, frames: list[FrameSnapshot], ends: list[FrameSnapshot]
-) -> FrameSnapshot | None:
-    """The call of backward in the known frame; None if another frame called it."""
-    here = frames[site.depth] if site.depth < len(frames) else None
-    if here is None or here.code is not site.frame:
-        return None
-    return next((end for end in ends if here.is_same_frame(end)), None)

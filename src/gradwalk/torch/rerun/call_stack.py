@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from gradwalk.torch.user_lines import NOBODY, files
+from gradwalk.torch.user_lines import INTERNAL, files
 
 DEEPEST = 12  # innermost frames of the program to look at
 LONGEST = 256  # elements: longer lists and dicts are not copied
@@ -46,11 +46,8 @@ class FrameSnapshot:
     @property
     def position(self) -> tuple[int, int, int, int] | None:
         """The expression in the file: line, last line, column, last column."""
-        positions = list(self.code.co_positions())
-        line, last, column, end = positions[max(self.instruction, 0) // 2]
-        if line is None or last is None or column is None or end is None:
-            return None
-        return line, last, column, end
+        position = list(self.code.co_positions())[max(self.instruction, 0) // 2]
+        return None if None in position else position  # type: ignore[return-value]
 
 
 Wanted = Callable[[int, FrameSnapshot], Container[str] | None]
@@ -64,7 +61,7 @@ def frames_from(frame: FrameType | None, wanted: Wanted | None = None) -> list[F
     frames: list[FrameSnapshot] = []
     while frame is not None and len(frames) < DEEPEST:
         code = frame.f_code
-        if files[code.co_filename] != NOBODY:
+        if files[code.co_filename] != INTERNAL:
             snapshot = FrameSnapshot(id(frame), code, frame.f_lasti, frame.f_globals)
             names = None if wanted is None else wanted(len(frames), snapshot)
             if names is not None:

@@ -7,7 +7,6 @@ process, such as a written file, cannot be undone.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import textwrap
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -47,6 +47,11 @@ class Run:
     before: torch.Tensor | None  # norm of the gradients before it; None if there were none
     recorded: Trace | None = None  # filled on demand
 
+    @property
+    def batch(self) -> list[tuple[int, ...]]:
+        """The shapes of the tensors that the first model was called with."""
+        return [tuple(tensor.shape) for call in self.calls[:1] for tensor in call.tensors]
+
     def began_at(self, loss: torch.Tensor) -> bool:
         """Whether this is the backward pass of `loss`."""
         return self.loss is not None and self.loss.data_ptr() == loss.data_ptr()
@@ -68,7 +73,6 @@ class RerunPlan:
 
     depth: int  # of the frame, counted outwards from the call of the model
     start: FrameSnapshot
-    end: FrameSnapshot
     statements: Statements
 
 
@@ -80,7 +84,7 @@ def plan_of(run: Run) -> RerunPlan:
         for end in run.frames:
             # The innermost frame only: a statement further out does much more than this step.
             if start.is_same_frame(end):
-                return RerunPlan(depth, start, end, statements_between(start, end))
+                return RerunPlan(depth, start, statements_between(start, end))
     raise NotRepeatable("no function of the program calls both the model and backward")
 
 
@@ -110,7 +114,7 @@ class Rerun:
         """
         outcome = RerunOutcome()
         with self._leaving_no_mark(run):
-            for attempt in (self._statements, self._model):
+            for how, attempt in (("statements", self._statements), ("model", self._model)):
                 recorder = TorchRecorder(budget=self.budget)
                 made = self._try(attempt, run, recorder, outcome)
                 if made is None:
@@ -118,8 +122,7 @@ class Rerun:
                 told, notes = made
                 was_run = outcome.trace is not None  # the statements ran without the fault
                 if shows_fault(self.losses) and not (self._only_pushed and was_run):
-                    outcome.trace, outcome.told = recorder.trace, told
-                    outcome.how = attempt.__name__.strip("_")
+                    outcome.trace, outcome.told, outcome.how = recorder.trace, told, how
                     outcome.notes += notes
                     break
                 outcome.notes.append(f"{told}, and the fault did not occur again")
@@ -131,10 +134,11 @@ class Rerun:
         self, attempt: Attempt, run: Run, recorder: TorchRecorder, outcome: RerunOutcome
     ) -> tuple[str, list[str]] | None:
         """Make one attempt and return its description; None, and a note, if it fails."""
-        self._without_gradients()
+        for tensor, _ in self._gradients.values():
+            tensor.grad = None
         self.losses.clear()
         self._only_pushed = False
-        what = _WHAT[attempt.__name__]
+        what = "the model alone" if attempt == self._model else "the statements"
         try:
             return attempt(run, recorder)
         except NotRepeatable as error:
@@ -252,10 +256,6 @@ class Rerun:
     def _keep_gradient(self, tensor: torch.Tensor) -> None:
         self._gradients.setdefault(id(tensor), (tensor, tensor.grad))
 
-    def _without_gradients(self) -> None:
-        for tensor, _ in self._gradients.values():
-            tensor.grad = None
-
     @contextlib.contextmanager
     def _around_backward(self, call: private.BackwardCall) -> Iterator[None]:
         """Also keep the gradients of leaves that are not parameters."""
@@ -275,7 +275,6 @@ class Rerun:
 
 
 Attempt = Callable[[Run, TorchRecorder], tuple[str, list[str]]]
-_WHAT = {"_statements": "the statements", "_model": "the model alone"}
 
 
 @contextlib.contextmanager
@@ -288,53 +287,31 @@ def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None
     def unknown(optimizer: Any, args: Any, keywords: Any) -> None:
         raise NotRepeatable(f"an optimizer that is not watched ({type(optimizer).__name__}) steps")
 
-    changed: list[tuple[Any, str, Any]] = []
-
-    def replace(owner: Any, name: str) -> None:
-        changed.append((owner, name, vars(owner).get(name)))
-        setattr(owner, name, nothing)
-
-    for optimizer in optimizers:
-        replace(optimizer, "step")
-    for name in ("step", "unscale_", "update"):
-        replace(torch.amp.GradScaler, name)
-    handle = register_optimizer_step_pre_hook(unknown)
-    try:
+    with contextlib.ExitStack() as stack:
+        for optimizer in optimizers:
+            stack.enter_context(mock.patch.object(optimizer, "step", nothing))
+        for name in ("step", "unscale_", "update"):
+            stack.enter_context(mock.patch.object(torch.amp.GradScaler, name, nothing))
+        stack.callback(register_optimizer_step_pre_hook(unknown).remove)
         yield
-    finally:
-        handle.remove()
-        for owner, name, before in reversed(changed):
-            if before is None:  # inherited from the class
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
-
-
-_CALL = "output = module(*args, **kwargs)"
 
 
 def _called(call: ModelCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a model from the user's line, so that the recording shows that line."""
-    names: dict[str, Any] = {"module": call.model.module, "args": args, "kwargs": kwargs}
-    tree = ast.parse(_CALL)
-    snapshot = call.frames[0] if call.frames else None
-    position = None if snapshot is None else snapshot.position
-    if snapshot is None or position is None:
+    position = call.frames[0].position if call.frames else None
+    if position is None:
         return call.model.module(*args, **kwargs)
-    ast.increment_lineno(tree, position[0] - 1)
-    exec(compile(tree, snapshot.code.co_filename, "exec"), names)
-    return names["output"]
+    text = "\n" * (position[0] - 1) + "module(*args, **kwargs)"
+    code = compile(text, call.frames[0].code.co_filename, "eval")
+    return eval(code, {"module": call.model.module, "args": args, "kwargs": kwargs})
 
 
 def _detached(given: Any) -> Any:
     """Turn arguments with a history into leaves."""
-    if isinstance(given, torch.Tensor):
-        return given.detach().requires_grad_() if given.grad_fn is not None else given
-    if type(given) in (list, tuple):
-        return type(given)(_detached(item) for item in given)
-    if type(given) is dict:
-        return {name: _detached(item) for name, item in given.items()}
-    return given
+    leaves, spec = private.flattened(given)
+    return private.rebuilt(
+        [t.detach().requires_grad_() if getattr(t, "grad_fn", None) else t for t in leaves], spec
+    )
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -1,14 +1,10 @@
-"""The states of the global random generators, taken at every model call."""
+"""The states of random generators: the global ones, and those that the program made."""
 
 from __future__ import annotations
 
 import ctypes
 import random
-import struct
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +12,27 @@ import torch
 
 from gradwalk.torch import private
 
-_HEAD = object.__basicsize__  # bytes of an object's header
+GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 _TWISTER = 624 * 4 + 4  # bytes: the words of a Mersenne Twister, and its position
+
+
+def generator_state(generator: Any) -> Any:
+    """The state of a generator that the program made."""
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.get_state()
+
+
+def set_generator_state(generator: Any, state: Any) -> None:
+    """The inverse of `generator_state`."""
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
 
 
 @dataclass
@@ -35,8 +50,8 @@ class Randomness:
         return cls(
             torch.get_rng_state(),
             {device: private.rng_state(device) for device in devices},
-            _of_python.now(),
-            _of_numpy.now(),
+            random.getstate(),
+            _numpy.state(),
         )
 
     def restore(self) -> None:
@@ -48,75 +63,28 @@ class Randomness:
         np.random.set_state(self.numpy)
 
 
-class _Twister:
-    """A Mersenne Twister whose state is slow to ask for; ask only if it has moved.
+class _NumpyGenerator:
+    """NumPy's global generator. Reading its state is slow; do so only if its memory changed."""
 
-    Comparing its raw memory tells, at far lower cost.
-    """
-
-    def __init__(
-        self,
-        generator: Callable[[], Any],
-        address: Callable[[Any], int | None],
-        get: Callable[[], Any],
-        waiting: Any,
-        none: object,
-    ) -> None:
-        self._generator_now = generator  # the generator in use
-        self._address = address  # of its memory; None if it is of another kind
-        self._get = get
-        # A cached normal number is not part of that memory; using it up changes nothing there.
-        self._waiting = waiting  # key of that number in a state
-        self._none = none  # its value when there is none
-        self._generator: Any = None
-        self._memory: Any = None  # None: always ask
+    def __init__(self) -> None:
+        self._generator: Any = None  # keeps the memory alive
+        self._memory: Any = None  # None: it is no Mersenne Twister; always read its state
         self._last = b""
         self._state: Any = None
 
-    def now(self) -> Any:
+    def state(self) -> Any:
         """The state. Do not write to it."""
-        generator = self._generator_now()
+        generator = np.random.get_bit_generator()  # type: ignore[attr-defined]
         if generator is not self._generator:  # the program may replace it
-            address = self._address(generator)
-            self._generator = generator  # keeps the memory alive
-            self._memory = address and (ctypes.c_char * _TWISTER).from_address(address)
-            self._state = None
-        if self._memory is None:
-            return self._get()
-        memory = self._memory.raw
-        state = self._state
-        if memory != self._last or state is None or state[self._waiting] != self._none:
-            self._last, self._state = memory, self._get()
+            self._generator, self._memory, self._state = generator, None, None
+            if isinstance(generator, np.random.MT19937):
+                address = int(generator.ctypes.state_address)
+                self._memory = (ctypes.c_char * _TWISTER).from_address(address)
+        memory = b"" if self._memory is None else self._memory.raw
+        # A cached normal number is not part of that memory; using it up changes nothing there.
+        if not memory or memory != self._last or self._state is None or self._state["has_gauss"]:
+            self._last, self._state = memory, np.random.get_state(legacy=False)
         return self._state
 
 
-def _address_of_numpy(generator: Any) -> int | None:
-    is_twister = isinstance(generator, np.random.MT19937)
-    return int(generator.ctypes.state_address) if is_twister else None
-
-
-def _address_of_python(generator: Any) -> int | None:
-    """Valid only with CPython's object layout, which a comparison verifies."""
-    large = type(generator).__basicsize__ >= _HEAD + _TWISTER
-    if sys.implementation.name != "cpython" or not large:
-        return None
-    _, (*words, position), _ = generator.getstate()
-    told = struct.pack("=i624I", position, *words)
-    address = id(generator) + _HEAD
-    return address if ctypes.string_at(address, _TWISTER) == told else None
-
-
-_of_numpy = _Twister(
-    lambda: np.random.get_bit_generator(),  # type: ignore[attr-defined]
-    _address_of_numpy,
-    partial(np.random.get_state, legacy=False),
-    "has_gauss",
-    0,
-)
-_of_python = _Twister(
-    lambda: random.getstate.__self__,  # type: ignore[attr-defined]
-    _address_of_python,
-    random.getstate,
-    2,
-    None,
-)
+_numpy = _NumpyGenerator()

@@ -10,7 +10,7 @@ import itertools
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -102,56 +102,39 @@ def _copy_together(buffers: list[BufferSnapshot]) -> None:
         buffer.copy = part.reshape(buffer.tensor.shape)
 
 
-@dataclass(eq=False)
 class ModelCall:
-    """One call of a model, with everything that running it again takes."""
+    """One call of a model, with everything that running it again takes.
 
-    model: WatchedModel
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    frames: list[FrameSnapshot]  # innermost first
-    randomness: Randomness
-    buffers: list[BufferSnapshot]
-    state: State  # Python state: attributes of modules, globals, ...
-    autocast: list[tuple[str, torch.dtype]]  # device types for which it is enabled
-    number: int  # in the order of calls
-    versions: list[int] = field(default_factory=list)  # of the tensors in the arguments
-    output_gradients: dict[int, torch.Tensor] = field(default_factory=dict)  # by position
-    outputs: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
-    # The hooks on the outputs refer to this list, not to the call; emptying it releases the batch
-    # although the program keeps its losses.
-    box: list[ModelCall] = field(default_factory=list)
+    It is made before the model runs.
+    """
 
-    @classmethod
-    def now(
-        cls,
+    def __init__(
+        self,
         model: WatchedModel,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        frames: list[FrameSnapshot],
-        state: State,
-    ) -> ModelCall:
-        """Take the snapshot, before the model runs."""
-        tensors = list(tensors_in((args, kwargs)))
+        frames: list[FrameSnapshot],  # innermost first
+        state: State,  # Python state: attributes of modules, globals, ...
+    ) -> None:
+        self.model, self.args, self.kwargs = model, args, kwargs
+        self.frames = frames
+        self.state = state
+        tensors = self.tensors
         given = {t.device for t in tensors if not t.is_cpu and private.has_rng(t.device)}
-        call = cls(
-            model,
-            args,
-            kwargs,
-            frames,
-            Randomness.now(model.devices | given),
-            model.buffers_now(),
-            state,
-            [
-                (kind, torch.get_autocast_dtype(kind))
-                for kind in {"cpu", *(device.type for device in model.devices)}
-                if torch.is_autocast_enabled(kind)
-            ],
-            next(_numbers),
-        )
-        call.versions = [version_of(tensor) for tensor in tensors]
-        call.box.append(call)
-        return call
+        self.randomness = Randomness.now(model.devices | given)
+        self.buffers = model.buffers_now()
+        self.autocast = [  # device types for which it is enabled
+            (kind, torch.get_autocast_dtype(kind))
+            for kind in {"cpu", *(device.type for device in model.devices)}
+            if torch.is_autocast_enabled(kind)
+        ]
+        self.number = next(_numbers)  # in the order of calls
+        self.versions = [version_of(tensor) for tensor in tensors]
+        self.output_gradients: dict[int, torch.Tensor] = {}  # by position
+        self.outputs: list[weakref.ref[torch.Tensor]] = []
+        # The hooks on the outputs refer to this list, not to the call; emptying it releases the
+        # batch although the program keeps its losses.
+        self.box = [self]
 
     @property
     def tensors(self) -> list[torch.Tensor]:

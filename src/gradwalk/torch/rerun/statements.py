@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import Any
 
 from gradwalk.torch.rerun.call_stack import FrameSnapshot
 
@@ -43,12 +42,8 @@ class Statements:
 
     def run(self, snapshot: FrameSnapshot) -> None:
         """Run them with copies of the frame's globals and variables."""
-        names: dict[str, Any] = {
-            **snapshot.globals,
-            **(snapshot.variables or {}),
-            LEFT: LeftTheBlock,
-        }
-        exec(self.code, names)
+        variables = snapshot.variables or {}
+        exec(self.code, {**snapshot.globals, **variables, LEFT: LeftTheBlock})
 
 
 def statements_between(start: FrameSnapshot, end: FrameSnapshot) -> Statements:
@@ -61,8 +56,7 @@ def _statements(code: CodeType, start: int, end: int) -> Statements:
     if code.co_name.startswith("<") and code.co_name != "<module>":
         raise NotRepeatable(f"a {code.co_name.strip('<>')} is one expression")
     tree = _tree(code.co_filename)
-    first = _position(code, start)
-    last = _position(code, end)
+    first, last = _position(code, start), _position(code, end)
     way, goal = _way(tree.body, first), _way(tree.body, last)
     if not _stands_there(tree, first) or not _stands_there(tree, last):
         raise NotRepeatable(f"{code.co_filename} is not the file that runs; was it changed?")
@@ -81,13 +75,15 @@ def _statements(code: CodeType, start: int, end: int) -> Statements:
         body = [block[begin]]  # one simple statement does both
     else:
         body = [
-            *_from(block[begin], way[shared:]),
+            *_part(block[begin], way[shared:], up_to=False),
             *block[begin + 1 : stop],
-            *_up_to(block[stop], goal[shared:]),
+            *_part(block[stop], goal[shared:], up_to=True),
         ]
-    module = ast.Module(body=_repeatable(body, _class_around(tree, first)), type_ignores=[])
+    leaves = _Leaves(_class_around(tree, first))
+    again = [leaves.visit(statement) for statement in copy.deepcopy(body)]
+    module = ast.Module(body=again, type_ignores=[])
     names = _ReadNames()
-    names.block(module.body, set())
+    names.visit(module)
     try:
         compiled = compile(ast.fix_missing_locations(module), code.co_filename, "exec")
     except SyntaxError as error:
@@ -153,52 +149,32 @@ def _blocks(statement: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def _stands_there(tree: ast.Module, position: _Position) -> bool:
     """Whether the source has an expression at exactly this position."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.expr | ast.withitem | ast.stmt) and (
-            getattr(node, "lineno", None),
-            getattr(node, "end_lineno", None),
-            getattr(node, "col_offset", None),
-            getattr(node, "end_col_offset", None),
-        ) == (position[0], position[1], position[2], position[3]):
-            return True
-    return False
+    return any(
+        (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == position
+        for node in ast.walk(tree)
+        if isinstance(node, ast.expr | ast.stmt)
+    )
 
 
 def _class_around(tree: ast.Module, position: _Position) -> str:
     """The innermost class around a position: `self.__name` depends on it."""
-    name = ""
-    for at in _way(tree.body, position):
-        statement = at.block[at.index]
-        if isinstance(statement, ast.ClassDef):
-            name = statement.name
-    return name
+    around = [at.block[at.index] for at in _way(tree.body, position)]
+    return next((s.name for s in reversed(around) if isinstance(s, ast.ClassDef)), "")
 
 
 # -- parts of a statement --------------------------------------------------------------------------
 
 
-def _from(statement: ast.stmt, way: Sequence[_At]) -> list[ast.stmt]:
-    """The part of a statement from the position on."""
+def _part(statement: ast.stmt, way: Sequence[_At], up_to: bool) -> list[ast.stmt]:
+    """The part of a statement from a position on, or up to it."""
     if not way or isinstance(statement, _LOOPS):  # a loop starts over: its state is unknown
         return [statement]
     inner, index = way[0].block, way[0].index
-    rest = [*_from(inner[index], way[1:]), *inner[index + 1 :]]
-    return _around(statement, inner, rest)
-
-
-def _up_to(statement: ast.stmt, way: Sequence[_At]) -> list[ast.stmt]:
-    """The part of a statement up to the position."""
-    if not way or isinstance(statement, _LOOPS):
-        return [statement]
-    inner, index = way[0].block, way[0].index
-    return _around(statement, inner, [*inner[:index], *_up_to(inner[index], way[1:])])
-
-
-def _around(statement: ast.stmt, inner: list[ast.stmt], rest: list[ast.stmt]) -> list[ast.stmt]:
-    """Part of a block, inside its `with` if it has one: the re-run enters it again."""
-    if isinstance(statement, ast.With) and inner is statement.body:
-        return [ast.copy_location(ast.With(items=statement.items, body=rest), statement)]
-    return rest
+    here = _part(inner[index], way[1:], up_to)
+    part = [*inner[:index], *here] if up_to else [*here, *inner[index + 1 :]]
+    if isinstance(statement, ast.With) and inner is statement.body:  # the re-run enters it again
+        return [ast.copy_location(ast.With(items=statement.items, body=part), statement)]
+    return part
 
 
 class _Leaves(ast.NodeTransformer):
@@ -212,14 +188,11 @@ class _Leaves(ast.NodeTransformer):
         raised = ast.Raise(exc=ast.Name(id=LEFT, ctx=ast.Load()), cause=None)
         return ast.fix_missing_locations(ast.copy_location(raised, node))
 
-    def visit_Return(self, node: ast.Return) -> ast.stmt:
-        return self._left(node)
-
-    def visit_Break(self, node: ast.Break) -> ast.stmt:
+    def _left_unless_in_loop(self, node: ast.stmt) -> ast.stmt:
         return node if self.loops else self._left(node)
 
-    def visit_Continue(self, node: ast.Continue) -> ast.stmt:
-        return node if self.loops else self._left(node)
+    visit_Return = _left
+    visit_Break = visit_Continue = _left_unless_in_loop
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, _SUSPENDS):
@@ -240,80 +213,45 @@ class _Leaves(ast.NodeTransformer):
         return node
 
 
-def _repeatable(body: list[ast.stmt], class_name: str) -> list[ast.stmt]:
-    """Copy the statements so that they can run at module level."""
-    leaves = _Leaves(class_name)
-    return [leaves.visit(statement) for statement in copy.deepcopy(body)]
+_MAY_NOT_RUN = (ast.If, ast.While, ast.For, ast.Try, ast.Match, ast.IfExp, ast.BoolOp)
+_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.ClassDef, *_FUNCTIONS)
 
 
 class _ReadNames(ast.NodeVisitor):
-    """Collect the names that a block may read before setting them."""
+    """Collect the names that statements may read before setting them."""
 
     def __init__(self) -> None:
         self.needed: set[str] = set()
         self.known: set[str] = set()
 
-    def block(self, statements: list[ast.stmt], known: set[str]) -> set[str]:
-        """Visit a block in order; return the names set after it."""
-        outer, self.known = self.known, known
-        for statement in statements:
-            self.visit(statement)
-        known, self.known = self.known, outer
-        return known
-
     def visit_Name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load):
-            if node.id not in self.known:
-                self.needed.add(node.id)
-        else:
+        if isinstance(node.ctx, ast.Store):
             self.known.add(node.id)
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self.visit(node.value)  # read before the targets are set
-        for target in node.targets:
-            self.visit(target)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        if isinstance(node.target, ast.Name) and node.target.id not in self.known:
-            self.needed.add(node.target.id)
-        self.generic_visit(node)
+        elif node.id not in self.known:
+            self.needed.add(node.id)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
             self.visit(node.target)
 
-    def visit_With(self, node: ast.With) -> None:
-        for item in node.items:
-            self.visit(item)
-        for statement in node.body:
-            self.visit(statement)
-
-    def _maybe(self, node: ast.AST) -> None:
-        """Names set in here may stay unset."""
+    def generic_visit(self, node: ast.AST) -> None:
+        if isinstance(node, _SCOPES):  # any name inside may be one of the block's
+            inside = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+            self.needed |= inside - self.known
+            self.known.add(getattr(node, "name", ""))
+            return
         before = set(self.known)
-        self.generic_visit(node)
-        self.known = before
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            self.needed |= {node.target.id} - self.known
+        for inner in sorted(ast.iter_child_nodes(node), key=_time):
+            self.visit(inner)
+        if isinstance(node, _MAY_NOT_RUN):
+            self.known = before
 
-    visit_If = visit_While = visit_Try = visit_Match = _maybe
-    visit_IfExp = visit_BoolOp = _maybe
 
-    def visit_For(self, node: ast.For) -> None:
-        before = set(self.known)
-        self.visit(node.iter)
-        self.visit(node.target)
-        for statement in (*node.body, *node.orelse):
-            self.visit(statement)
-        self.known = before
-
-    def _own_names(self, node: ast.AST) -> None:
-        """Any name in a function or comprehension may be one of the block's."""
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and inner.id not in self.known:
-                self.needed.add(inner.id)
-        name = getattr(node, "name", None)
-        if name is not None:
-            self.known.add(name)
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _own_names
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _own_names
+def _time(node: ast.AST) -> int:
+    """When a part of a statement runs: expressions first, then targets are set, then blocks."""
+    if isinstance(getattr(node, "ctx", None), ast.Store):
+        return 1
+    return 2 if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case) else 0

@@ -20,7 +20,6 @@ from gradwalk.torch.translate import (  # noqa: F401, each registers its entries
     factories,
     indexing,
     layers,
-    losses,
     matrices,
     reductions,
     shapes,

@@ -21,38 +21,33 @@ direct("special_ndtr", "ndtr", "self")
 direct("special_expit", "sigmoid", "self")
 direct("log_sigmoid_forward", "logsigmoid", "self")
 direct("round.decimals", "round", "self", decimals="decimals")
-direct("polygamma", "polygamma", "self", n="n")
-direct("logit", "logit", "self", eps="eps")
-direct("nan_to_num", "nan_to_num", "self", nan="nan", posinf="posinf", neginf="neginf")
+same("polygamma", "self", attrs="n")
+same("logit", "self", attrs="eps")
+same("nan_to_num", "self", attrs="nan posinf neginf")
 
-direct("leaky_relu", "leaky_relu", "self", negative_slope="negative_slope")
-direct("elu", "elu", "self", alpha="alpha", scale="scale", input_scale="input_scale")
+same("leaky_relu", "self", attrs="negative_slope")
+same("elu", "self", attrs="alpha scale input_scale")
 direct("celu", "elu", "self", alpha="alpha", scale=1.0, input_scale=lambda c: 1 / c.alpha)
-direct("hardtanh", "hardtanh", "self", min_val="min_val", max_val="max_val")
+same("hardtanh", "self", attrs="min_val max_val")
 direct("relu6", "hardtanh", "self", min_val=0.0, max_val=6.0)
-direct("softplus", "softplus", "self", beta="beta", threshold="threshold")
-direct("softshrink", "softshrink", "self", lambd="lambd")
-direct("hardshrink", "hardshrink", "self", lambd="lambd")
-direct("threshold", "threshold", "self", threshold="threshold", value="value")
+same("softplus", "self", attrs="beta threshold")
+same("softshrink hardshrink", "self", attrs="lambd")
+same("threshold", "self", attrs="threshold value")
 direct("_prelu_kernel", "prelu", "self weight")
 direct("gelu", lambda c: "gelu_tanh" if c.approximate == "tanh" else "gelu", "self")
-direct("glu", "glu", "self", axis=AtenCall.axis)
+same("glu", "self", axis=AtenCall.axis)
 
 # -- functions of two ------------------------------------------------------------------------------
 
 same(
-    "atan2 copysign.Tensor fmax fmin hypot logaddexp logaddexp2 logical_and logical_or logical_xor "
-    "maximum minimum",
-    "self other",
-)
-same(
+    "atan2 fmax fmin hypot logaddexp logaddexp2 logical_and logical_or logical_xor maximum minimum "
     "bitwise_and.Tensor bitwise_and.Scalar bitwise_or.Tensor bitwise_or.Scalar bitwise_xor.Tensor "
-    "bitwise_xor.Scalar copysign.Scalar fmod.Tensor fmod.Scalar mul.Tensor mul.Scalar "
-    "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor xlogy.Tensor xlogy.Scalar_Other "
-    "xlogy.Scalar_Self",
+    "bitwise_xor.Scalar copysign.Tensor copysign.Scalar fmod.Tensor fmod.Scalar mul.Tensor "
+    "mul.Scalar remainder.Tensor remainder.Scalar remainder.Scalar_Tensor xlogy.Tensor "
+    "xlogy.Scalar_Other xlogy.Scalar_Self",
     "self other",
 )
-direct("heaviside", "heaviside", "self values")
+same("heaviside", "self values")
 
 for name, ours in {
     "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
@@ -63,12 +58,11 @@ for name, ours in {
 direct("floor_divide floor_divide.Scalar", "div_floor", "self other")
 direct("pow.Tensor_Tensor pow.Scalar", "pow", "self exponent")
 direct("pow.Tensor_Scalar", "power", "self", exponent="exponent")
-direct("lerp.Scalar lerp.Tensor", "lerp", "self end weight")
-direct("where.self where.ScalarSelf where.ScalarOther", "where", "condition self other")
-direct("addcmul", "addcmul", "self tensor1 tensor2", value="value")
-direct("addcdiv", "addcdiv", "self tensor1 tensor2", value="value")
-direct("masked_fill.Scalar masked_fill.Tensor", "masked_fill", "self mask value")
-direct("div.Tensor div.Scalar", "div", "self other")
+same("lerp.Scalar lerp.Tensor", "self end weight")
+same("where.self where.ScalarSelf where.ScalarOther", "condition self other")
+same("addcmul addcdiv", "self tensor1 tensor2", attrs="value")
+same("masked_fill.Scalar masked_fill.Tensor", "self mask value")
+same("div.Tensor div.Scalar", "self other")
 direct(
     "div.Tensor_mode div.Scalar_mode",
     lambda c: "div" if c.rounding_mode is None else f"div_{c.rounding_mode}", "self other",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.torch.translate.indexing import at_axis, clipped, padding_index
-from gradwalk.torch.translate.losses import reduction
+from gradwalk.torch.translate.layers import reduction
 from gradwalk.torch.translate.table import AtenCall, direct
 
 direct("threshold_backward", "threshold_pull", "grad_output self", threshold="threshold")

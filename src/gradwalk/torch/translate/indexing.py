@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, has_dims
+from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, has_dims, same
 
 EVERY = ("slice", None, None, None)
 
@@ -100,21 +100,15 @@ direct(
     when=lambda c: has_dims(c) and c.self.shape == c.mask.shape,
     index=lambda c: (("mask", 0, c.mask.dim()),),
 )  # fmt: skip
-direct("take", "take", "self index")
-direct("gather", "gather", "self index", axis=AtenCall.axis)
+same("take", "self index")
+same("gather", "self index", axis=AtenCall.axis)
+same("scatter.src scatter_add", "self index src", when=_index_each, axis=AtenCall.axis)
+same("scatter.value", "self index value", when=_index_each, axis=AtenCall.axis)
 
-for name, operand in (("scatter.src", "src"), ("scatter.value", "value"), ("scatter_add", "src")):
-    ours = name.partition(".")[0]
-    direct(name, ours, f"self index {operand}", when=_index_each, axis=AtenCall.axis)
-direct(
-    "index_add", "index_add", "self index source", when=_one_index, axis=AtenCall.axis,
-    alpha="alpha",
-)  # fmt: skip
-direct("index_copy", "index_copy", "self index source", when=_one_index, axis=AtenCall.axis)
-direct(
-    "index_fill.int_Scalar index_fill.int_Tensor", "index_fill", "self index value",
-    when=_one_index, axis=AtenCall.axis,
-)  # fmt: skip
+_along: dict[str, Any] = {"when": _one_index, "axis": AtenCall.axis}
+same("index_add", "self index source", attrs="alpha", **_along)
+same("index_copy", "self index source", **_along)
+same("index_fill.int_Scalar index_fill.int_Tensor", "self index value", **_along)
 
 
 def padding_index(c: AtenCall) -> int | None:
@@ -122,9 +116,9 @@ def padding_index(c: AtenCall) -> int | None:
     return None if c.padding_idx < 0 else int(c.padding_idx)
 
 
-direct(
-    "embedding", "embedding", "weight indices",
-    when=lambda c: not (c.scale_grad_by_freq or c.sparse), padding_idx=padding_index,
+same(
+    "embedding", "weight indices", padding_idx=padding_index,
+    when=lambda c: not (c.scale_grad_by_freq or c.sparse),
 )  # fmt: skip
 
 

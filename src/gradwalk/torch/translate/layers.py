@@ -1,4 +1,4 @@
-"""Operations of layers: softmax, convolution, pooling, normalization, attention, dropout."""
+"""Layers (softmax, convolution, pooling, normalization, attention, dropout) and losses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gradwalk.torch.translate.table import AtenCall, Known, Made, direct, entry, has_dims
+from gradwalk.torch.translate.table import AtenCall, Known, Made, direct, entry, has_dims, same
 
 # -- softmax ---------------------------------------------------------------------------------------
 
@@ -255,3 +255,26 @@ direct(
     when=lambda c: c.mode == LSTM and not c.batch_sizes and c.has_biases, reverse="reverse",
 )  # fmt: skip
 direct("_weight_norm_interface", "weight_norm", "v g", axis="dim")
+
+# -- losses ----------------------------------------------------------------------------------------
+
+
+def reduction(c: AtenCall) -> str:
+    """The name of a loss's reduction, which PyTorch encodes as a number."""
+    return ("none", "mean", "sum")[c.reduction]
+
+
+same("mse_loss l1_loss soft_margin_loss", "self target", reduction=reduction)
+same("smooth_l1_loss", "self target", attrs="beta", reduction=reduction)
+same("huber_loss", "self target", attrs="delta", reduction=reduction)
+direct(
+    "nll_loss_forward nll_loss2d_forward nll_loss_nd", "nll_loss", "self target weight?",
+    reduction=reduction, ignore_index=lambda c: int(c.ignore_index),
+)  # fmt: skip
+direct(
+    "binary_cross_entropy", "binary_cross_entropy_loss", "self target weight?", reduction=reduction
+)
+same(
+    "binary_cross_entropy_with_logits", "self target weight? pos_weight?",
+    given=lambda c: c.given("weight", "pos_weight"), reduction=reduction,
+)  # fmt: skip

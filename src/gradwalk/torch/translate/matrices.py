@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from gradwalk.torch.translate.table import AtenCall, Known, direct, entry
+from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, same
 
-direct("mm", "matmul", "self mat2")
-direct("bmm", "matmul", "self mat2")
-direct("mv", "mv", "self vec")
-direct("dot", "dot", "self tensor")
+direct("mm bmm", "matmul", "self mat2")
+same("mv", "self vec")
+same("dot", "self tensor")
 direct("vdot", "dot", "self other")
-direct("outer", "outer", "self vec2")
-direct("addmm", "addmm", "self mat1 mat2", beta="beta", alpha="alpha")
-direct("addmv", "addmv", "self mat vec", beta="beta", alpha="alpha")
-direct("addr", "addr", "self vec1 vec2", beta="beta", alpha="alpha")
-direct("baddbmm", "baddbmm", "self batch1 batch2", beta="beta", alpha="alpha")
-direct("addbmm", "addbmm", "self batch1 batch2", beta="beta", alpha="alpha")
+same("outer", "self vec2")
+same("addmm", "self mat1 mat2", attrs="beta alpha")
+same("addmv", "self mat vec", attrs="beta alpha")
+same("addr", "self vec1 vec2", attrs="beta alpha")
+same("baddbmm addbmm", "self batch1 batch2", attrs="beta alpha")
 direct("linalg_cross", "cross", "self other", dim="dim")
-direct("trace", "trace", "self")
+same("trace", "self")
 direct(
     "matmul", lambda c: "matmul" if min(c.self.dim(), c.other.dim()) > 1 else "matmul_of_any",
     "self other",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gradwalk.torch.translate.table import AtenCall, direct, has_dims, keeps_dtype
+from gradwalk.torch.translate.table import AtenCall, direct, has_dims, keeps_dtype, same
 
 BOTH = (0, 1)
 
@@ -30,15 +30,14 @@ def _correction(c: AtenCall) -> float:
     return 1.0 if c.correction is None else float(c.correction)
 
 
-for name in ("var", "std"):
-    for theirs, ours, outputs in (
-        (f"{name} {name}.dim {name}.correction", name, (0,)),
-        (f"{name}_mean.correction", f"{name}_mean", BOTH),
-    ):
-        direct(
-            theirs, ours, "self", outputs, axis=AtenCall.axes, correction=_correction,
-            keepdim=AtenCall.keepdim,
-        )  # fmt: skip
+for names, outputs in {
+    "var var.dim var.correction std std.dim std.correction": (0,),
+    "var_mean.correction std_mean.correction": BOTH,
+}.items():
+    same(
+        names, "self", outputs, axis=AtenCall.axes, correction=_correction,
+        keepdim=AtenCall.keepdim,
+    )  # fmt: skip
 
 
 def _order(c: AtenCall) -> float:
@@ -67,20 +66,11 @@ def _one_axis(c: AtenCall) -> tuple[int]:
 
 for theirs, ours in {"max.dim": "max", "min.dim": "min", "median.dim": "median_along"}.items():
     direct(theirs, ours, "self", BOTH, when=has_dims, axis=_one_axis, keepdim=AtenCall.keepdim)
-direct(
-    "kthvalue", "kthvalue", "self", BOTH, when=has_dims, k="k", axis=_one_axis,
-    keepdim=AtenCall.keepdim,
-)  # fmt: skip
-direct("median", "median", "self", axis=AtenCall.axes)
-direct("aminmax", "aminmax", "self", BOTH, axis=AtenCall.axes, keepdim=AtenCall.keepdim)
-direct(
-    "sort sort.stable", "sort", "self", BOTH, when=has_dims, axis=AtenCall.axis,
-    descending="descending",
-)  # fmt: skip
-direct(
-    "topk", "topk", "self", BOTH, when=lambda c: c.sorted and has_dims(c), k="k",
-    axis=AtenCall.axis, largest="largest",
-)  # fmt: skip
+same("kthvalue", "self", BOTH, "k", when=has_dims, axis=_one_axis, keepdim=AtenCall.keepdim)
+same("median", "self", axis=AtenCall.axes)
+same("aminmax", "self", BOTH, axis=AtenCall.axes, keepdim=AtenCall.keepdim)
+same("sort sort.stable", "self", BOTH, "descending", when=has_dims, axis=AtenCall.axis)
+same("topk", "self", BOTH, "k largest", when=lambda c: c.sorted and has_dims(c), axis=AtenCall.axis)
 
 # -- running ---------------------------------------------------------------------------------------
 
@@ -89,7 +79,5 @@ def _runs(c: AtenCall) -> bool:
     return has_dims(c) and keeps_dtype(c)
 
 
-for name in ("cumsum", "cumprod", "logcumsumexp"):
-    direct(name, name, "self", when=_runs, axis=AtenCall.axis)
-for name in ("cummax", "cummin"):
-    direct(name, name, "self", BOTH, when=_runs, axis=AtenCall.axis)
+same("cumsum cumprod logcumsumexp", "self", when=_runs, axis=AtenCall.axis)
+same("cummax cummin", "self", BOTH, when=_runs, axis=AtenCall.axis)

@@ -6,7 +6,15 @@ import math
 from typing import Any
 
 from gradwalk.ops.shape.reshaping import normal_axis
-from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, has_dims, numpy_dtype
+from gradwalk.torch.translate.table import (
+    AtenCall,
+    Known,
+    direct,
+    entry,
+    has_dims,
+    numpy_dtype,
+    same,
+)
 
 # -- copies and casts ------------------------------------------------------------------------------
 
@@ -14,16 +22,14 @@ direct("clone contiguous", "clone", "self")
 direct("alias alias_copy detach detach_copy lift lift_fresh lift_fresh_copy", "alias", "self")
 
 
-@entry("_to_copy")
-def _to_copy(c: AtenCall) -> Known | None:
-    return _in_dtype(c.self, c.dtype)
-
-
 def _in_dtype(source: Any, wanted: Any) -> Known | None:
     if wanted is None or wanted == source.dtype:
         return Known("clone", (source,))
     dtype = numpy_dtype(wanted)
     return None if dtype is None else Known("cast", (source,), {"dtype": dtype})
+
+
+entry("_to_copy")(lambda c: _in_dtype(c.self, c.dtype))
 
 
 @entry("copy", "copy_")
@@ -108,10 +114,9 @@ def _diag_embed(c: AtenCall) -> Known:
 # -- order and repetition --------------------------------------------------------------------------
 
 direct("flip", "flip", "self", axis=_all_axes)
-direct("repeat", "repeat", "self", repeats="repeats")
-direct("triu", "triu", "self", diagonal="diagonal")
-direct("tril", "tril", "self", diagonal="diagonal")
-direct("roll", "roll", "self", shifts="shifts", dims="dims")
+same("repeat", "self", attrs="repeats")
+same("triu tril", "self", attrs="diagonal")
+same("roll", "self", attrs="shifts dims")
 direct("rot90", "rot90", "self", turns="k", dims="dims")
 direct("pixel_shuffle", "pixel_shuffle", "self", factor="upscale_factor")
 direct("pixel_unshuffle", "pixel_unshuffle", "self", factor="downscale_factor")
@@ -181,9 +186,6 @@ def _pad(c: AtenCall) -> Known | None:
     return Known("pad", (c.self,), {"widths": widths, "value": value})
 
 
-for count in (1, 2, 3):
-    for theirs, mode in (("reflection", "reflect"), ("replication", "replicate")):
-        direct(
-            f"{theirs}_pad{count}d", "pad_continued", "self", pad="padding",
-            mode=lambda c, mode=mode: mode,
-        )  # fmt: skip
+for theirs, how in (("reflection", "reflect"), ("replication", "replicate")):
+    names = f"{theirs}_pad1d {theirs}_pad2d {theirs}_pad3d"
+    direct(names, "pad_continued", "self", pad="padding", mode=lambda c, how=how: how)

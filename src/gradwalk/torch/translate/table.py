@@ -51,9 +51,9 @@ class AtenCall:
         """A dimension counted from the front, of `self` or among `ndim` dimensions."""
         return normal_axis(self.values[name], self.self.dim() if ndim is None else ndim)
 
-    def axes(self, name: str = "dim") -> tuple[int, ...]:
+    def axes(self) -> tuple[int, ...]:
         """Dimensions of `self`; all of them for None and for an empty list."""
-        dim = self.values.get(name)
+        dim = self.values.get("dim")
         if dim is None or dim == []:
             return tuple(range(self.self.dim()))
         return normal_axes(dim, self.self.dim())
@@ -133,10 +133,13 @@ def direct(
     entry(*names.split())(known)
 
 
-def same(names: str, operands: str) -> None:
-    """Register overloads that are our op of the same name."""
+def same(
+    names: str, operands: str, outputs: tuple[int, ...] = (0,), attrs: str = "", **more: Any
+) -> None:
+    """Register overloads that are our op of the same name; `attrs` keep their names, too."""
+    more |= {attr: attr for attr in attrs.split()}
     for name in names.split():
-        direct(name, name.partition(".")[0], operands)
+        direct(name, name.partition(".")[0], operands, outputs, **more)
 
 
 # -- dtypes ----------------------------------------------------------------------------------------

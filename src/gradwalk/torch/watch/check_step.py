@@ -1,16 +1,23 @@
-"""Check the gradients of an optimizer before it steps."""
+"""Check the gradients of an optimizer before it steps: what is wrong, and which pass made it so."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+import statistics
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.routes import listed
 from gradwalk.torch.rerun.rerun import Run
-from gradwalk.torch.watch.explosions import GradientHistory
-from gradwalk.torch.watch.faults import StepFault, examine_step
 from gradwalk.torch.watch.gradient_checks import (
+    all_finite,
+    elements,
     exact_norm,
     gradients_of,
     norm_of,
@@ -18,26 +25,62 @@ from gradwalk.torch.watch.gradient_checks import (
     parameters_of,
     scale_of,
 )
+from gradwalk.torch.watch.step_report import GROWN, StepReport
+
+WINDOW = 64  # steps whose norms define the usual norm
+FEWEST = 3  # steps to see before judging any
+SAME = 0.5  # a re-run shows an explosion if it reaches this part of the norm
 
 
-@dataclass(frozen=True)
-class WatchLimits:
-    """The thresholds beyond which a gradient counts as exploded; see `watch`."""
+class GradientHistory:
+    """The gradient norms of one optimizer, step after step.
 
-    explosion: float = 1e3
-    warmup: int = 10
-    floor: float | None = None
+    A gradient has exploded if its norm exceeds `factor` times the usual norm and `floor`. The
+    usual norm is the median of the last steps, or of the first steps if that is larger: a gradient
+    that returns to its first size has not exploded. During `warmup` the square of the factor
+    applies.
+    """
+
+    def __init__(self, factor: float, warmup: int, floor: float | None) -> None:
+        self.factor = factor
+        self.warmup = max(warmup, FEWEST)
+        self.floor = floor  # None: the norm of the parameters at the first step
+        self._recent: deque[float] = deque(maxlen=WINDOW)
+        self._first: list[float] = []
+
+    @property
+    def usual(self) -> float:
+        """The norm that gradients are compared with; 0 before the first step."""
+        if not self._first:
+            return 0.0
+        return max(statistics.median(self._recent), statistics.median(self._first))
+
+    def has_exploded(self, norm: float) -> bool:
+        """Whether a gradient of this norm has exploded."""
+        # Almost always this decides, without computing a median.
+        if len(self._first) < FEWEST or norm <= (self.floor or 0.0):
+            return False
+        judged = len(self._first) >= self.warmup
+        factor = self.factor if judged else self.factor**2
+        return math.isfinite(factor) and norm > factor * self.usual
+
+    def add(self, norm: float) -> None:
+        """Note the norm of a gradient that the optimizer stepped with."""
+        self._recent.append(norm)
+        if len(self._first) < self.warmup:
+            self._first.append(norm)
 
 
 class Checked:
     """An optimizer with its number of steps and the history of its gradient norms."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, limits: WatchLimits) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, explosion: float, warmup: int, floor: float | None
+    ) -> None:
         self.optimizer = optimizer
-        self.limits = limits
         self.steps = 0
-        self._start = 0.0  # norm of all parameters at the first step
-        self._history: GradientHistory | None = None
+        self._start: float | None = None  # norm of all parameters at the first step
+        self._history = GradientHistory(explosion, warmup, floor)
 
     @property
     def kind(self) -> str:
@@ -66,15 +109,159 @@ class Checked:
         losses = [run.loss for run in runs if run.loss is not None]
         norm, *values = numbers_in([norm_of(gradients), *losses])
         norm /= scale_of(self.optimizer)
-        history = self._history or self._begin()
+        history = self._history
+        if self._start is None:
+            self._start = norm_of([p.detach() for p in self.parameters]).item()
+            history.floor = self._start if history.floor is None else history.floor
         healthy = math.isfinite(norm) and all(map(math.isfinite, values))
         if healthy and not (explodes and history.has_exploded(norm)):
             history.add(norm)
             return None
-        return examine_step(self.parameters, runs, norm, history)
+        return self._examine(runs, norm)
 
-    def _begin(self) -> GradientHistory:
-        self._start = norm_of([p.detach() for p in self.parameters]).item()
-        floor = self._start if self.limits.floor is None else self.limits.floor
-        self._history = GradientHistory(self.limits.explosion, self.limits.warmup, floor)
-        return self._history
+    def _examine(self, runs: list[Run], norm: float) -> StepFault | None:
+        """Examine a step that the quick check found suspicious; return None if it is healthy.
+
+        The quick check adds squares, which can overflow although the norm is finite.
+        """
+        parameters, history = self.parameters, self._history
+        runs = _since_gradients_were_zero(runs)
+        bad_parameters = [p for p in parameters if not all_finite(p)]
+        bad = [p for p in parameters if p.grad is not None and not all_finite(p.grad)]
+        losses = [None if run.loss is None else run.loss.item() for run in runs]
+        bad_loss = next((x for x in losses if x is not None and not math.isfinite(x)), None)
+
+        def fault(kind: str, position: int) -> StepFault:
+            run, loss = (runs[position], losses[position]) if runs else (None, None)
+            passes = len(runs)
+            usual = history.usual
+            return StepFault(kind, run, loss, norm, usual, bad, bad_parameters, passes, position)
+
+        if bad_parameters:
+            return fault("update", _first_bad(runs, losses))
+        if bad or bad_loss is not None:
+            numbers = [p.grad for p in bad if p.grad is not None]
+            is_nan = any(elements(g).isnan().any() for g in numbers) or math.isnan(bad_loss or 0.0)
+            return fault("NaN" if is_nan else "Inf", _first_bad(runs, losses))
+        if not math.isfinite(norm):
+            norm = exact_norm([p.grad for p in parameters if p.grad is not None])
+        if history.has_exploded(norm):
+            return fault("explosion", _largest(runs, norm))
+        history.add(norm)
+        return None
+
+    def report(self, fault: StepFault, names: dict[int, str], step: int) -> StepReport:
+        """Report a fault; `names` are those of parameters, by `id`."""
+        report = StepReport(fault.kind, step, self.kind, loss=fault.loss, growth=self.growth)
+        report.gradient_norm, report.usual_norm = fault.norm, fault.usual
+        report.seen = fault.in_words(self.optimizer, names, step)
+        report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
+        if report.growth > GROWN:
+            times = f"{short(report.growth)} times the norm of the first step"
+            report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
+        return report
+
+
+# -- a fault ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class StepFault:
+    """Why the optimizer should not make a step."""
+
+    kind: str  # "NaN", "Inf", "explosion" or "update"
+    run: Run | None = None  # the first backward pass concerned
+    loss: float | None = None
+    norm: float | None = None
+    usual: float | None = None
+    bad_gradients: list[torch.Tensor] = field(default_factory=list)  # parameters
+    bad_parameters: list[torch.Tensor] = field(default_factory=list)
+    passes: int = 1  # backward passes summed in this step's gradient
+    position: int = 0  # of `run` among them
+    skipped: int = 0  # steps skipped because of it
+
+    def shows(self, parameters: Iterable[torch.Tensor], losses: Sequence[torch.Tensor]) -> bool:
+        """Whether the current gradients have the same fault."""
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if self.kind == "explosion":
+            return exact_norm(gradients) >= SAME * (self.norm or 0.0)
+        return not all(map(all_finite, (*gradients, *losses)))
+
+    def in_words(self, optimizer: torch.optim.Optimizer, names: dict[int, str], step: int) -> str:
+        """Describe what the check saw."""
+
+        def named(tensors: Sequence[torch.Tensor]) -> str:
+            return listed([names.get(id(t), "a parameter without a name") for t in tensors], 3)
+
+        if self.kind == "update":
+            holds = f"{named(self.bad_parameters)} " + (
+                "holds" if len(self.bad_parameters) == 1 else "hold"
+            )
+            if step == 0:
+                return f"{holds} NaN or inf from before the first step"
+            return (
+                f"{holds} NaN or inf: the update of step {step - 1} wrote it, from finite "
+                f"gradients ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote "
+                "it afterwards"
+            )
+        if self.skipped:
+            return (
+                f"the loss was NaN {self.skipped} times in a row, and each time the step was "
+                "skipped (as a GradScaler does): no scale will fix it"
+            )
+        loss = "" if self.loss is None else f"; the loss is {short(self.loss)}"
+        if self.passes > 1:
+            loss += f"; it arose in backward pass {self.position + 1} of {self.passes}"
+        if self.kind == "explosion":
+            return (
+                f"the gradient has exploded: its norm is {short(self.norm)}, the usual norm "
+                f"{short(self.usual)}{loss}"
+            )
+        if not self.bad_gradients:
+            return f"the loss is {short(self.loss)}, its gradients are finite"
+        return f"the gradient of {named(self.bad_gradients)} is not finite{loss}"
+
+
+def _since_gradients_were_zero(runs: list[Run]) -> list[Run]:
+    """Drop passes before the last `zero_grad`: they belong to a skipped step."""
+    for position in range(len(runs) - 1, 0, -1):
+        before = runs[position].before
+        if before is not None and before.item() == 0:
+            return runs[position:]
+    return runs
+
+
+def _first_bad(runs: Sequence[Run], losses: Sequence[float | None]) -> int:
+    """The first pass after which the loss or the gradients are not finite; else the last."""
+    for position, loss in enumerate(losses):
+        after = runs[position + 1].before if position + 1 < len(runs) else None
+        if loss is not None and not math.isfinite(loss):
+            return position
+        if after is not None and not math.isfinite(after.item()):
+            return position
+    return max(len(runs) - 1, 0)
+
+
+def _largest(runs: Sequence[Run], norm: float) -> int:
+    """The pass that made the gradients grow most."""
+    lengths = [0.0 if run.before is None else run.before.item() for run in runs] + [norm]
+    growth = [after - before for before, after in itertools.pairwise(lengths)]
+    return growth.index(max(growth)) if growth else 0
+
+
+def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
+    """The settings and state of an optimizer that can make an update non-finite."""
+    group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
+    told = [type(optimizer).__name__]
+    told += [f"{name}={_plain(group[name])}" for name in ("lr", "eps", "betas") if name in group]
+    for name, value in optimizer.state.get(parameter, {}).items():
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            if not all_finite(value):
+                told.append(f"its {name} is not finite")
+            elif "sq" in name and group.get("eps") == 0 and bool((value == 0).any()):
+                told.append(f"its {name} has zeros, and with eps=0 it divides by them")
+    return ", ".join(told)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) else value

@@ -33,8 +33,6 @@ def unrecorded() -> AbstractContextManager[Any]:
 
 def norm_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """The norm of all tensors together, as a tensor: it does not wait for the device."""
-    if state.here.watcher is None:
-        return private.total_norm(tensors)
     with unrecorded():
         return private.total_norm(tensors)
 

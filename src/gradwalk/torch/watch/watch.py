@@ -8,6 +8,7 @@ the trace (step_report.py).
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 import warnings
@@ -23,9 +24,9 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.record.module_calls import ModelNames
 from gradwalk.torch.rerun.call_sites import Sites
 from gradwalk.torch.rerun.call_stack import frames_from
 from gradwalk.torch.rerun.python_state import Keeper
@@ -38,8 +39,7 @@ from gradwalk.torch.rerun.snapshots import (
     outputs_in,
 )
 from gradwalk.torch.user_lines import USER, files
-from gradwalk.torch.watch.check_step import Checked, WatchLimits
-from gradwalk.torch.watch.faults import StepFault
+from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
     gradients_of,
@@ -47,9 +47,8 @@ from gradwalk.torch.watch.gradient_checks import (
     norm_of,
     unrecorded,
 )
-from gradwalk.torch.watch.parameter_names import ModelNames
 from gradwalk.torch.watch.recorded_steps import StepRecordings
-from gradwalk.torch.watch.step_report import GROWN, StepReport, StepStopped, StepWarning
+from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
@@ -61,38 +60,65 @@ _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
 class Watch:
-    """The handle that `watch` returns; as a context manager it stops watching at the end.
+    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded.
 
-    `steps` counts the steps let through, `overhead` is the seconds per step that watching took,
-    and `reports` holds the findings.
+    `watch` then runs the step again, recorded, and raises `StepStopped`, which names the op that
+    made the NaN, its line and module, and the row of the batch. It saves the trace in `folder` for
+    the studio. With `action="warn"` it warns instead, and training goes on. Pass several models
+    and optimizers (of a GAN) as lists; None stands for all that the program uses.
+
+    A gradient has exploded if its norm is `explosion` times the usual norm of this training and
+    above `floor` (default: the norm of all parameters). During the first `warmup` steps the square
+    of the factor applies. `explosion=math.inf` checks for NaN and inf only.
+
+    Some faults do not occur again when their step is run again. `record_from` catches those: it
+    records every step from that one on, which is slower.
+
+    As a context manager it stops watching at the end. `steps` counts the steps let through,
+    `overhead` is the seconds per step that watching took, and `reports` holds the findings.
+
+    >>> import torch, gradwalk.torch
+    >>> model = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> with gradwalk.torch.watch(model, optimizer) as watched:
+    ...     for _ in range(3):
+    ...         optimizer.zero_grad()
+    ...         model(torch.ones(4, 2)).square().mean().backward()
+    ...         optimizer.step()
+    >>> watched.steps
+    3
     """
 
     _busy = 0  # number of steps being run again; meanwhile every watch is inactive
 
     def __init__(
         self,
-        models: Sequence[torch.nn.Module] | None,
-        optimizers: Sequence[torch.optim.Optimizer] | None,
-        limits: WatchLimits,
+        model: torch.nn.Module | Sequence[torch.nn.Module] | None,
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None,
         *,
-        folder: Path = Path(),
+        explosion: float = 1e3,
+        warmup: int = 10,
+        floor: float | None = None,
+        folder: str | os.PathLike[str] = ".",
         action: str = "raise",
         budget: int = BUDGET,
         record_from: int | None = None,
     ) -> None:
         if action not in ACTIONS:
             raise ValueError(f"action is one of {', '.join(map(repr, ACTIONS))}, not {action!r}")
-        if not limits.explosion > 1:
-            raise ValueError(f"explosion is a factor above 1, not {limits.explosion!r}")
-        self.limits = limits
-        self.folder = folder
+        if not explosion > 1:
+            raise ValueError(f"explosion is a factor above 1, not {explosion!r}")
+        models = _several(model, torch.nn.Module)
+        optimizers = _several(optimizer, torch.optim.Optimizer)
+        self._limits = explosion, warmup, floor
+        self.folder = Path(folder)
         self.action = action
         self.budget = budget
         self.steps = 0
         self.reports: list[StepReport] = []
         self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
-        self._given = None if models is None else {id(m) for top in models for m in top.modules()}
+        self._given = None if model is None else {id(m) for top in models for m in top.modules()}
         self._sites = Sites()
         self._names = ModelNames()
         self._keeper = Keeper()
@@ -110,14 +136,14 @@ class Watch:
         self._learning: Any = None
         self._recordings = StepRecordings(record_from, budget)
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
-        for module in models or ():
+        for module in models:
             self._watch_module(module)
-        if optimizers is None:
-            self._hooks.callback(register_optimizer_step_pre_hook(self._watch_optimizer).remove)
-        for optimizer in optimizers or ():
-            self._checked(optimizer)
-            self._watch_optimizer(optimizer)
-        if models is None:
+        if optimizer is None:
+            self._hooks.enter_context(register_optimizer_step_pre_hook(self._watch_optimizer))
+        for known in optimizers:
+            self._checked(known)
+            self._watch_optimizer(known)
+        if model is None:
             self._learn()
         _active.add(self)
         self._recordings.begin(0)
@@ -152,12 +178,10 @@ class Watch:
     # -- modules that the program calls ------------------------------------------------------------
 
     def _watch_module(self, module: torch.nn.Module) -> None:
-        self.models[id(module)] = WatchedModel(module)
-        _keep_few(self.models)
-        before = module.register_forward_pre_hook(self._before_call, with_kwargs=True)
-        after = module.register_forward_hook(self._after_call, always_call=True)
-        self._hooks.callback(before.remove)
-        self._hooks.callback(after.remove)
+        _keep(self.models, module, WatchedModel(module))
+        hook = self._hooks.enter_context
+        hook(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
+        hook(module.register_forward_hook(self._after_call, always_call=True))
 
     def _learn(self) -> None:
         """Until the next step, look at every module call for modules not known yet."""
@@ -190,26 +214,23 @@ class Watch:
     def _before_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or self._outermost is not None:
             return
-        if self._outermost is not None or not torch.is_grad_enabled() or self._quiet:
-            return
-        if self._passes:  # a checkpoint recomputes
+        if not torch.is_grad_enabled() or self._quiet or self._passes:  # or a checkpoint recomputes
             return
         began = perf_counter()
         self._outermost = module
         model = self.models.get(id(module))
         if model is None or model.was_moved:
-            model = self.models[id(module)] = WatchedModel(module)
-            _keep_few(self.models)
+            model = _keep(self.models, module, WatchedModel(module))
         frames = frames_from(sys._getframe(1), self._sites.wanted())
         state = self._keeper.now(
             [known.module for known in self.models.values()],
             [snapshot.globals for snapshot in frames if files[snapshot.code.co_filename] == USER],
             given_to(frames, args, kwargs),
         )
-        self._call = ModelCall.now(model, args, kwargs, frames, state)
-        self._names.note(module, frames)
+        self._call = ModelCall(model, args, kwargs, frames, state)
+        self._names.note(module, (frames[0].variables or {}) if frames else {})
         self._seconds += perf_counter() - began
 
     def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
@@ -333,19 +354,16 @@ class Watch:
         """Hook one optimizer. Global hooks will not do: a step iterates over them, and a recording
         that begins or ends would change them meanwhile."""
         if self._before_step not in optimizer._optimizer_step_pre_hooks.values():
-            self._hooks.callback(optimizer.register_step_pre_hook(self._before_step).remove)
-            self._hooks.callback(optimizer.register_step_post_hook(self._after_step).remove)
+            self._hooks.enter_context(optimizer.register_step_pre_hook(self._before_step))
+            self._hooks.enter_context(optimizer.register_step_post_hook(self._after_step))
 
     def _after_step(self, *_: Any) -> None:
         if not self._quiet:
             self._recordings.begin(self.steps)
 
     def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
-        checked = self.optimizers.get(id(optimizer))
-        if checked is None:
-            checked = self.optimizers[id(optimizer)] = Checked(optimizer, self.limits)
-            _keep_few(self.optimizers)
-        return checked
+        known = self.optimizers.get(id(optimizer))
+        return known or _keep(self.optimizers, optimizer, Checked(optimizer, *self._limits))
 
     def _watched_closure(self, checked: Checked, closure: Any) -> Any:
         """Wrap the closure of a step: check the gradients after each call of it."""
@@ -381,41 +399,25 @@ class Watch:
     def _report(self, checked: Checked, fault: StepFault, step: int | None = None) -> None:
         if self._warned:  # reported already, and no step has been healthy since
             return
-        report = StepReport(
-            fault.kind,
-            checked.steps if step is None else step,
-            checked.kind,
-            loss=fault.loss,
-            gradient_norm=fault.norm,
-            usual_norm=fault.usual,
-            growth=checked.growth,
-        )
         names = self._names.of_parameters([model.module for model in self.models.values()])
-        report.seen = fault.in_words(checked.optimizer, names, report.step)
-        report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
-        if report.growth > GROWN:
-            times = f"{short(report.growth)} times the norm of the first step"
-            report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
+        report = checked.report(fault, names, checked.steps if step is None else step)
         live = self._recordings.end()
         if live is not None:
             report.rerun, report.rerun_told = "recorded", "none: the step was recorded as it ran"
-            report.explain(live, _batch(fault.run), "recorded")
+            report.explain(live, fault.run.batch if fault.run else [], "recorded")
         elif fault.run is not None:
-            self._run_again(checked, fault, fault.run, report)
+            finite = [call.gave_finite() for call in fault.run.calls]
+            report.gave_finite = None if None in finite else all(finite)
+            with self._rerun() as again:
+                outcome = again(fault.run, partial(fault.shows, checked.parameters))
+                report.rerun, report.rerun_told = outcome.how, outcome.told
+                report.notes += outcome.notes
+                if outcome.trace is not None:
+                    report.explain(outcome.trace, fault.run.batch, outcome.how)
             if not report.rerun:
                 report.not_shown([names[id(p)] for p in checked.parameters if id(p) in names])
         self._forget()
         self._tell(report)
-
-    def _run_again(self, checked: Checked, fault: StepFault, run: Run, report: StepReport) -> None:
-        finite = [call.gave_finite() for call in run.calls]
-        report.gave_finite = None if None in finite else all(finite)
-        with self._rerun() as again:
-            outcome = again(run, partial(fault.shows, checked.parameters))
-            report.rerun, report.rerun_told = outcome.how, outcome.told
-            report.notes += outcome.notes
-            if outcome.trace is not None:
-                report.explain(outcome.trace, _batch(run), outcome.how)
 
     @contextmanager
     def _rerun(self) -> Iterator[Rerun]:
@@ -476,13 +478,21 @@ def recorded_again(loss: torch.Tensor) -> Trace | None:
     return next((trace for trace in traces if trace is not None), None)
 
 
-def _batch(run: Run | None) -> list[tuple[int, ...]]:
-    """The shapes of the tensors that the first model was called with."""
-    calls = [] if run is None else run.calls[:1]
-    return [tuple(tensor.shape) for call in calls for tensor in call.tensors]
+def _several(given: Any, kind: type) -> list[Any]:
+    """A model or optimizer, several of them, or none, as a list."""
+    several = [] if given is None else [given] if isinstance(given, kind) else list(given)
+    for thing in several:
+        if not isinstance(thing, kind):
+            raise TypeError(
+                f"watch takes a model (torch.nn.Module) and an optimizer (torch.optim.Optimizer), "
+                f"or lists of them, not {type(thing).__name__}"
+            )
+    return several
 
 
-def _keep_few(known: dict[int, Any]) -> None:
-    """Drop the oldest: a program that makes many models must be able to free them."""
+def _keep(known: dict[int, Any], thing: Any, kept: Any) -> Any:
+    """Keep it, and drop the oldest: a program that makes many models must be able to free them."""
+    known[id(thing)] = kept
     while len(known) > MOST_KNOWN:
         del known[next(iter(known))]
+    return kept

@@ -14,13 +14,12 @@ from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.vector import Vector
 from gradwalk.compiler.backends.llvm.errors import NoKernel
-from gradwalk.compiler.backends.llvm.kernels.convolution.forward import forward_driver
 from gradwalk.compiler.backends.llvm.kernels.convolution.kernel import (
-    conv_input_kernel,
     conv_kernel,
     conv_weight_kernel,
 )
 from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import convolution_of
+from gradwalk.compiler.backends.llvm.kernels.convolution.wide import forward_driver
 from gradwalk.compiler.backends.llvm.target import available, host
 from gradwalk.ops.network.convolution import conv, conv_input, conv_weight, out_size
 from tests.compiler.shares import Array, place_of, run_shares, scratch_memory
@@ -80,20 +79,20 @@ class Problem:
     def conv(self, threads: int = 1) -> Array:
         out = np.full_like(self.y, np.nan)
         places = place_of(self.x), place_of(self.weight), [place_of(out)]
-        kernel = conv_kernel(*places, host=self.host, **self.attrs)
+        kernel = conv_kernel(conv, *places, self.attrs, self.host)
         return run(kernel, [self.x, self.weight], [out], threads)
 
     def conv_input(self, threads: int = 1) -> Array:
         out = np.full_like(self.x, np.nan, order="C")
         places = place_of(self.y), place_of(self.weight), [place_of(out)]
-        kernel = conv_input_kernel(*places, host=self.host, **self.attrs)
+        kernel = conv_kernel(conv_input, *places, self.attrs, self.host)
         return run(kernel, [self.y, self.weight], [out], threads)
 
     def conv_weight(self, threads: int = 1, parts: int = 3) -> Array:
         count = max(1, min(parts, len(self.x)))
         out = np.full((count, *self.weight.shape), np.nan, self.weight.dtype)
         places = place_of(self.x), place_of(self.y), place_of(out)
-        kernel = conv_weight_kernel(*places, host=self.host, **self.attrs)
+        kernel = conv_weight_kernel(*places, self.attrs, self.host)
         return run(kernel, [self.x, self.y], [out], threads).sum(0)
 
     def expected(self) -> tuple[Array, Array, Array]:
@@ -182,7 +181,8 @@ def test_a_smaller_y_than_fits() -> None:
     weight = np.random.default_rng(2).standard_normal((3, 2, 3, 3))
     expected = conv_input.forward(y, weight, shape=(9, 8), **attrs)
     out = np.empty_like(expected, order="C")
-    kernel = conv_input_kernel(place_of(y), place_of(weight), [place_of(out)], host=host(), **attrs)
+    places = place_of(y), place_of(weight), [place_of(out)]
+    kernel = conv_kernel(conv_input, *places, attrs, host())
     close(run(kernel, [y, weight], [out], 2), expected)
 
 
@@ -199,9 +199,8 @@ def test_epilogue(case: tuple[Any, ...], dtype: Any) -> None:
 
     out, mask = np.empty_like(problem.y), np.empty(problem.y.shape, np.bool_)
     kernel = conv_kernel(
-        place_of(problem.x), place_of(problem.weight), [place_of(out), place_of(mask)],
-        extras=[place_of(bias), place_of(problem.y)], epilogue=epilogue, host=host(),
-        **problem.attrs,
+        conv, place_of(problem.x), place_of(problem.weight), [place_of(out), place_of(mask)],
+        problem.attrs, host(), [place_of(bias), place_of(problem.y)], epilogue,
     )  # fmt: skip
     run(kernel, [problem.x, problem.weight], [out, mask, bias, problem.y], 2)
     plain = problem.conv() + bias
@@ -212,7 +211,7 @@ def test_epilogue(case: tuple[Any, ...], dtype: Any) -> None:
 def test_one_text_for_all_sizes() -> None:
     drivers = [
         forward_driver(
-            convolution_of(place_of(p.x), place_of(p.weight), place_of(p.y), **p.attrs), host()
+            convolution_of(place_of(p.x), place_of(p.weight), place_of(p.y), p.attrs), host()
         )
         for p in (Problem(CASES[0], np.float32), Problem(CASES[3], np.float32))
     ]
@@ -225,10 +224,10 @@ def test_what_it_does_not_take() -> None:
     places = place_of(problem.x), place_of(problem.weight)
     gaps = place_of(np.empty((*problem.y.shape[:3], 30), np.float32)[..., :24])
     with pytest.raises(NoKernel, match="in order"):
-        conv_kernel(*places, [gaps], host=host(), **problem.attrs)
+        conv_kernel(conv, *places, [gaps], problem.attrs, host())
     with pytest.raises(NoKernel, match="dtypes"):
         other = place_of(problem.y.astype(np.float64))
-        conv_kernel(*places, [other], host=host(), **problem.attrs)
+        conv_kernel(conv, *places, [other], problem.attrs, host())
 
 
 def test_a_step_of_a_network_is_native_and_the_same() -> None:

@@ -73,7 +73,7 @@ def test_the_same_name_with_another_text_is_another_function() -> None:
 
 def test_code_is_unloaded_with_its_library() -> None:
     library = compile_text({"leaves": adder("leaves", 1)})
-    part = weakref.ref(library._parts[0])
+    part = weakref.ref(library._keep[0])
     call = library.function("leaves", I64, I64)
     del library
     gc.collect()
@@ -112,7 +112,7 @@ def test_functions_of_libm_and_of_a_given_address() -> None:
 
 def test_a_library_keeps_the_one_it_calls() -> None:
     inner = compile_text({"inner": adder("inner", 3)})
-    part = weakref.ref(inner._parts[0])
+    part = weakref.ref(inner._keep[0])
     text = "define i64 @outer(i64 %x) {\n  %y = call i64 @inner(i64 %x)\n  ret i64 %y\n}\n"
     symbols = {"inner": inner["inner"]}
     outer = compile_text({"outer": text}, [Declaration("i64", "inner", ("i64",))], symbols)

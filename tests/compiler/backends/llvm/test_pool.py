@@ -243,7 +243,7 @@ def test_a_signal_is_handled_after_the_call() -> None:
     thread_pool.set_num_threads(2)
     thread_pool.start()
     counts = np.zeros(64, np.int64)
-    wait = int(long_tape(0.1).blocks[0][0])
+    wait = int(long_tape(0.1).arguments[0])
     entries = [TapeEntry(kernels()["wait_long"], [wait]), TapeEntry(kernels()["count_up"], [2, 0])]
     tape = Tape(entries, 3, keep=(kernels(), counts))
     tape.slots[2] = counts.ctypes.data

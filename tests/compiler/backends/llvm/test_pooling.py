@@ -11,8 +11,7 @@ import pytest
 
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import OUT_OF_RANGE, Kernel
 from gradwalk.compiler.backends.llvm.errors import NoKernel
-from gradwalk.compiler.backends.llvm.kernels.image_calls import image_kernel
-from gradwalk.compiler.backends.llvm.kernels.pools import Windows, max_pool_kernel
+from gradwalk.compiler.backends.llvm.kernels.select import kernel_of
 from gradwalk.compiler.backends.llvm.target import available, host
 from gradwalk.compiler.ir.program import Call
 from gradwalk.compiler.plan.schedule import Entry
@@ -56,9 +55,9 @@ def attributes(case: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def made(op: Op, places: list[Array], attrs: dict[str, Any], vector_bytes: int = 0) -> Kernel:
-    entry = Entry(None, [place_of(p) for p in places], [], [])  # type: ignore[arg-type]
+    entry = Entry(Call(op, (), attrs, ()), [place_of(p) for p in places], [], [])
     machine = dataclasses.replace(host(), vector_bytes=vector_bytes or host().vector_bytes)
-    return image_kernel(entry, Call(op, (), attrs, ()), machine)
+    return kernel_of(entry, machine, 1)
 
 
 def compare(op: Op, given: list[Array], attrs: dict[str, Any], vector_bytes: int = 0) -> Array:
@@ -115,14 +114,8 @@ def test_max_pool_of_nan_and_infinity(case: tuple[Any, ...]) -> None:
 def test_max_pool_with_a_nan() -> None:
     x = images(CASES[0], np.float32)
     x[0, 0, 3, 4] = np.nan
-    windows = Windows(
-        x.dtype, 12, (1, 24, 24), (1, 12, 12), (1, 2, 2), (1, 2, 2), (1, 1, 1), (0, 0, 0),
-        (576, 0, 24), (144, 0, 12),
-    )  # fmt: skip
-    indices = np.empty((12, 144), np.int64)
-    run_shares(max_pool_kernel(windows, host().vector_bytes), [indices, x], 2)
-    expected = max_pool_indices.forward(x, **attributes(CASES[0])).reshape(12, 144)
-    np.testing.assert_array_equal(indices, expected)
+    indices = compare(max_pool_indices, [x], attributes(CASES[0]))
+    assert indices[0, 0, 1, 2] == 3 * 24 + 4
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

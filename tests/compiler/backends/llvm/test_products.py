@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import functools
 import mmap
 import sys
 
@@ -21,20 +20,16 @@ pytest.importorskip("llvmlite")
 
 from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.kernels.products import sizes as product_sizes
-from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
-from gradwalk.compiler.backends.llvm.kernels.products.kernel import product_kernel
-from gradwalk.compiler.backends.llvm.kernels.products.sizes import Schedule, product_of
+from gradwalk.compiler.backends.llvm.kernels.products.driver import product_kernel
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import product_of, sized
 from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
+from gradwalk.compiler.plan.buffers import Buffer, Slice
+from tests.compiler.shares import place_of
 
-cached_driver = functools.cache(driver)
 MOST_THREADS = 4
 LIBRARIES = []  # equal texts are compiled once as long as someone holds them
 FLOATS = [np.float32, np.float64]
 TILES = [0, 1, 7, 11, 12, 13, 17, 31, 32, 33]  # around the 12 rows and 16 or 32 columns of a tile
-
-
-def element_strides(array):
-    return tuple(s // array.itemsize for s in array.strides)
 
 
 def aligned(size):
@@ -52,22 +47,16 @@ def prepare(a, b, outputs, extras=(), epilogue=None, host=None):
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
     shape = outputs[0].shape
     extras = [np.broadcast_to(e, shape) for e in extras]
-    product, sizes = product_of(
-        a.dtype, batch, shape[-2], shape[-1], a.shape[-1], element_strides(a), element_strides(b),
-        [(o.dtype, element_strides(o)) for o in outputs],
-        [(e.dtype, element_strides(e)) for e in extras],
-    )  # fmt: skip
-    kernel = product_kernel(product, sizes, host, epilogue)
-    name, text, declarations = cached_driver(product.dtype, host)
-    shared = compile_text({name: text}, declarations)
-    symbols = {name: shared[name]}
-    library = compile_text({kernel.name: kernel.text}, kernel.declarations, symbols)
-    LIBRARIES.extend((shared, library))
-    scratch = aligned(Schedule.of(product, sizes, host).scratch * MOST_THREADS)
+    places = [list(map(place_of, each)) for each in (outputs, extras)]
+    product, numbers = product_of(place_of(a), place_of(b), *places, host)
+    kernel = sized(product_kernel(product, host, epilogue), numbers)
+    library = compile_text({kernel.name: kernel.text}, kernel.declarations, kernel.symbols)
+    LIBRARIES.append(library)
+    scratch = aligned(kernel.scratch * MOST_THREADS)
     arrays = [a, b, scratch, *outputs, *extras]
     slots = (ctypes.c_void_p * len(arrays))(*(x.ctypes.data for x in arrays))
-    numbers = [n for j in range(len(arrays)) for n in (j, 0)] + [*kernel.sizes]
-    block = (ctypes.c_int64 * len(numbers))(*numbers)
+    words = [n for j in range(len(arrays)) for n in (j, 0)] + [*kernel.sizes]
+    block = (ctypes.c_int64 * len(words))(*words)
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     call = library.function(kernel.name, None, pointer, pointer, number, number)
 
@@ -222,17 +211,20 @@ def test_heads_of_attention_are_strided_batches():
 
 
 def test_a_batch_with_one_b_becomes_rows():
-    _, sizes = product_of(
-        np.float32, (12, 64), 1, 384, 128, (64 * 128, 128, 128, 1), (0, 0, 384, 1),
-        [(np.float32, (64 * 384, 384, 384, 1))],
-    )  # fmt: skip
-    assert (sizes.batch, sizes.m, sizes.n, sizes.k) == ((1, 1, 1), 768, 384, 128)
+    shapes = (12, 64, 1, 128), (128, 384), (12, 64, 1, 384)
+    a, b, out = (place_of(np.empty(shape, np.float32)) for shape in shapes)
+    _, numbers = product_of(a, b, [out], [], target.host())
+    assert numbers[:6] == (1, 1, 1, 768, 384, 128)  # the batch, m, n, k
 
 
 def test_too_many_batch_dimensions_are_refused():
     strides = (1000, 1, 100, 1, 50, 7, 1)
-    with pytest.raises(ValueError, match="at most 3 batch dimensions"):
-        product_of(np.float32, (2, 3, 2, 3, 2), 4, 5, 6, strides, strides, [(np.float32, strides)])
+    a, b, out = (
+        Slice(Buffer(0), np.dtype(np.float32), (2, 3, 2, 3, 2, *matrix), strides)
+        for matrix in ((4, 6), (6, 5), (4, 5))
+    )
+    with pytest.raises(ValueError, match=r"at most 3 batch dimensions, not \(2, 3, 2, 3, 2\)"):
+        product_of(a, b, [out], [], target.host())
 
 
 def bias_relu_residual(function, value, load):
@@ -274,13 +266,12 @@ def test_an_epilogue_sees_the_batch():
 def test_kernels_differ_by_epilogue_and_not_by_size_or_layout():
     texts = set()
     for m, k, n in [(3, 4, 5), (300, 40, 512)]:
-        for b_strides in [(n, 1), (1, k)]:
-            product, sizes = product_of(
-                np.float32, (), m, n, k, (k, 1), b_strides, [(np.float32, (n, 1))]
-            )
-            texts.add(product_kernel(product, sizes, target.host()).text)
+        for b in (np.empty((k, n), np.float32), np.empty((n, k), np.float32).T):
+            a, out = (place_of(np.empty(shape, np.float32)) for shape in ((m, k), (m, n)))
+            product, _ = product_of(a, place_of(b), [out], [], target.host())
+            texts.add(product_kernel(product, target.host()).text)
     assert len(texts) == 1
-    doubled = product_kernel(product, sizes, target.host(), lambda f, v, load: [(0, v + v)])
+    doubled = product_kernel(product, target.host(), lambda f, v, load: [(0, v + v)])
     assert doubled.text not in texts
 
 

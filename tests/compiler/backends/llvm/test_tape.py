@@ -39,7 +39,7 @@ def test_a_call() -> None:
 def test_blocks_are_changed_in_place() -> None:
     tape = scale(6)
     x, out = np.arange(6.0), np.zeros(6)
-    tape.blocks[0][:] = 2, 16, 3, 8, 3  # from x[2:], to out[1:], three numbers
+    tape.arguments[:5] = 2, 16, 3, 8, 3  # from x[2:], to out[1:], three numbers
     tape.call(x, out)
     assert out.tolist() == [0, 5, 7, 9, 0, 0]
 

@@ -10,22 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gradwalk.compiler.backends import Lowered, Stages
-from gradwalk.compiler.backends.llvm.assemble import assemble
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap, is_native
 from gradwalk.compiler.backends.llvm.emit.ir_builder import fast_arithmetic
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.executable import Design, NativeExecutable
-from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
 from gradwalk.compiler.backends.llvm.kernels.select import kernel_of
 from gradwalk.compiler.backends.llvm.runtime import thread_pool
-from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
+from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
 from gradwalk.compiler.backends.llvm.runtime.tape_loop import MOST_THREADS
-from gradwalk.compiler.backends.llvm.target import Host, host, usable_cores
+from gradwalk.compiler.backends.llvm.target import host, usable_cores
 from gradwalk.compiler.ir.program import Layout
 from gradwalk.compiler.plan.capabilities import Capabilities
-from gradwalk.compiler.plan.lowering import ProductSteps
-from gradwalk.compiler.plan.schedule import Plan, place_arrays
+from gradwalk.compiler.plan.schedule import place_arrays
 
 PASSES = None  # all
 CAPABILITIES = Capabilities(is_native, is_cheap)
@@ -41,15 +38,10 @@ def build(
     kernels = [k for k in designed.kernels if k is not None]
     texts = {k.name: k.text for k in kernels}
     declared = {declaration for k in kernels for declaration in k.declarations}
-    drivers = _drivers(designed.plan, host())
-    symbols = {name: each[name] for name, each in drivers.items()}
-    for kernel in kernels:
-        symbols |= kernel.symbols
+    symbols = {name: address for k in kernels for name, address in k.symbols.items()}
     library = compile_text(texts, declared, symbols)
     stages.done("code")
-    made = NativeExecutable(designed, library, stages.seconds, layout)
-    made.kept += drivers.values()
-    assemble(made, designed, threads)
+    made = NativeExecutable(designed, library, stages.seconds, layout, threads)
     made.design_again = lambda: design(lower(), fast_math, threads, Stages())
     stages.done("tape")
     return made
@@ -78,13 +70,3 @@ def design(lowered: Lowered, fast_math: bool, threads: int, stages: Stages) -> D
         other = design(Lowered(plain.program, plain), fast_math, threads, stages)
         return other if other.plan.arena <= plan.arena else designed
     return designed
-
-
-def _drivers(plan: Plan, machine: Host) -> dict[str, Library]:
-    """The functions that the kernels of products call, by name."""
-    dtypes = {e.work.left.dtype for e in plan.entries if isinstance(e.work, ProductSteps)}
-    libraries: dict[str, Library] = {}
-    for dtype in sorted(dtypes, key=str):
-        name, text, declarations = driver(dtype, machine)
-        libraries[name] = compile_text({name: text}, declarations)
-    return libraries

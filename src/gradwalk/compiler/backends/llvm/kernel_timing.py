@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.assemble import assemble
 from gradwalk.compiler.backends.llvm.executable import NativeExecutable
 from gradwalk.compiler.ir.program import Memory, Term
 
@@ -24,9 +23,7 @@ def seconds(executable: NativeExecutable, memories: Sequence[Array]) -> list[flo
     """Measure every entry of the plan."""
     designed = executable.design
     plan = designed.plan
-    twin = NativeExecutable(designed, executable.library, {}, executable.layout)
-    twin.kept += executable.kept
-    assemble(twin, designed, executable.threads)
+    twin = NativeExecutable(designed, executable.library, {}, executable.layout, executable.threads)
     twin.scalars[:] = 0.5
     draw = np.random.default_rng(0)
     given: list[Array] = []
@@ -49,7 +46,7 @@ def seconds(executable: NativeExecutable, memories: Sequence[Array]) -> list[flo
 def _once(twin: NativeExecutable, given: list[Array]) -> list[float]:
     """Time one run, entry by entry."""
     tapes = {id(tape.call): tape for tape in twin.stretches}
-    times = list(twin.first.seconds(*given))
+    times = twin.stretches[0].seconds(*given)
     for run in twin.others:
         if id(run) in tapes:
             times += tapes[id(run)].seconds()

@@ -87,16 +87,12 @@ def binding() -> Any:
 
 
 def _without(error: Exception) -> str:
+    why, fix = f"does not import here ({error})", "`pip install llvmlite`, or "
     if sys.platform == "emscripten":
-        return (
-            "gradwalk.compile makes native code with llvmlite, which does not exist for Python in "
-            "a browser (emscripten). Everything else of gradwalk works. "
-            "Fix: compile with backend='numpy'."
-        )
+        why, fix = "does not exist for Python in a browser (emscripten)", ""
     return (
-        f"gradwalk.compile makes native code with llvmlite, which does not import here ({error}). "
-        "Everything else of gradwalk works. "
-        "Fix: `pip install llvmlite`, or compile with backend='numpy'."
+        f"gradwalk.compile makes native code with llvmlite, which {why}. "
+        f"Everything else of gradwalk works. Fix: {fix}compile with backend='numpy'."
     )
 
 

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.functions import (
-    activations,
-    division,
+    arithmetic,
     error,
     exponential,
     gamma,
     logarithm,
-    powers,
     trigonometric,
 )
 from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
@@ -160,18 +159,18 @@ def _by_truth(truth: Emit, numbers: Emit) -> Emit:
 
 def _pow(x: Vector, y: Vector) -> Vector:
     if not x.type.is_float:
-        return powers.integer_pow(x, y)
-    return powers.power(x, y.number) if isinstance(y, Literal) else powers.pow(x, y)
+        return arithmetic.integer_pow(x, y)
+    return arithmetic.power(x, y.number) if isinstance(y, Literal) else arithmetic.pow(x, y)
 
 
 def _power(x: Vector, exponent: float) -> Vector:
     """As NumPy's `power`: products and roots where it takes those."""
     if not x.type.is_float or exponent in (2, 3):
-        return powers.products(x, int(exponent))
+        return arithmetic.products(x, int(exponent))
     if exponent in (0.5, -0.5):
         root = x.intrinsic("sqrt")
         return root if exponent > 0 else 1.0 / root
-    return powers.power(x, exponent)
+    return arithmetic.power(x, exponent)
 
 
 def _abs(x: Vector) -> Vector:
@@ -274,14 +273,14 @@ def _of_floats(test: Emit, of_others: bool) -> Emitter:
     return Emitter(write)
 
 
-# -- logarithms and more --------------------------------------------------------------------------
+# -- functions made of others ----------------------------------------------------------------------
 
 
 def _logaddexp(power: Emit, scale: float) -> Emit:
     """The logarithm of a sum of two powers; `scale` is log 2 in the base of the power."""
 
     def write(x: Vector, y: Vector) -> Vector:
-        soft = activations.scaled(logarithm.log1p(power(-(x - y).absolute())), scale / math.log(2))
+        soft = _scaled(logarithm.log1p(power(-(x - y).absolute())), scale / math.log(2))
         return x.compare("eq", y).choose(x + scale, _maximum(x, y) + soft)
 
     return write
@@ -304,6 +303,54 @@ def _sinc(x: Vector) -> Vector:
     return zero.choose(x.constant(1.0), trigonometric.sin(angle) / angle)
 
 
+# -- activations -----------------------------------------------------------------------------------
+
+
+def _scaled(x: Vector, factor: float) -> Vector:
+    """x × factor, and no instruction for a factor of 1."""
+    return x if factor == 1 else x * factor
+
+
+def _softplus(x: Vector, beta: float, threshold: float) -> Vector:
+    """log(1 + e^(βx)) / β; x itself above the threshold."""
+    steep = _scaled(x, beta)
+    soft = logarithm.log1p(exponential.exp(-steep.absolute())) + steep.at_least(0.0)
+    soft = soft if beta == 1 else soft / beta
+    return (steep > threshold).choose(x, soft)
+
+
+def _logsigmoid(x: Vector) -> Vector:
+    """log σ(x), without overflow."""
+    return x.at_most(0.0) - logarithm.log1p(exponential.exp(-x.absolute()))
+
+
+def _elu(x: Vector, alpha: float, scale: float, input_scale: float) -> Vector:
+    """x above 0, α (eˣ − 1) below, with the scales of celu and selu."""
+    low = _scaled(exponential.expm1(_scaled(x, input_scale)), alpha * scale)
+    return (x <= 0.0).choose(low, _scaled(x, scale))
+
+
+def _six(x: Vector) -> Vector:
+    """x + 3 limited to [0, 6]."""
+    return (x + 3.0).at_least(0.0).at_most(6.0)
+
+
+def _softshrink(x: Vector, lambd: float) -> Vector:
+    """Towards 0 by λ, and 0 where that would cross it."""
+    inside = (x < -lambd).choose(x + lambd, x * 0.0)
+    return (x > lambd).choose(x - lambd, inside)
+
+
+def _hardshrink(x: Vector, lambd: float) -> Vector:
+    """0 where |x| ≤ λ."""
+    return ((x >= -lambd) & (x <= lambd)).choose(x * 0, x)
+
+
+def _threshold(x: Vector, threshold: float, value: float) -> Vector:
+    """The value where x is not above the threshold."""
+    return (x <= threshold).choose(x.constant(value), x)
+
+
 # -- the table -------------------------------------------------------------------------------------
 
 
@@ -313,6 +360,10 @@ def _float(write: Emit) -> Emitter:
 
 def _long(write: Emit, kinds: str = FLOATS) -> Emitter:
     return Emitter(write, kinds, cheap=False)
+
+
+def _all_of(module: ModuleType, *names: str) -> dict[str, Emitter]:
+    return {name: _long(getattr(module, name)) for name in names}
 
 
 EMITTERS: dict[str, Emitter] = {
@@ -340,11 +391,11 @@ EMITTERS: dict[str, Emitter] = {
     "deg2rad": _float(lambda x: x * (math.pi / 180)),
     "rad2deg": _float(lambda x: x * (180 / math.pi)),
     # division with a remainder
-    "div_floor": _long(division.floor_divide, NUMBERS),
-    "floor_divide": _long(division.floor_divide, NUMBERS),
-    "div_trunc": _long(division.divide_to_zero, NUMBERS),
-    "remainder": _long(division.remainder, NUMBERS),
-    "fmod": _long(division.fmod, NUMBERS),
+    "div_floor": _long(arithmetic.floor_divide, NUMBERS),
+    "floor_divide": _long(arithmetic.floor_divide, NUMBERS),
+    "div_trunc": _long(arithmetic.divide_to_zero, NUMBERS),
+    "remainder": _long(arithmetic.remainder, NUMBERS),
+    "fmod": _long(arithmetic.fmod, NUMBERS),
     # choosing
     "where": Emitter(Vector.choose),
     "maximum": Emitter(_maximum),
@@ -375,55 +426,31 @@ EMITTERS: dict[str, Emitter] = {
     "bitwise_or": Emitter(lambda x, y: x | y, WHOLE),
     "bitwise_xor": Emitter(lambda x, y: x ^ y, WHOLE),
     "bitwise_not": Emitter(lambda x: ~x, WHOLE),
-    # exponential functions and logarithms
-    "exp": _long(exponential.exp),
-    "exp2": _long(exponential.exp2),
-    "expm1": _long(exponential.expm1),
-    "sinh": _long(exponential.sinh),
-    "cosh": _long(exponential.cosh),
-    "tanh": _long(exponential.tanh),
-    "sigmoid": _long(exponential.sigmoid),
-    "log": _long(logarithm.log),
-    "log2": _long(logarithm.log2),
-    "log10": _long(logarithm.log10),
-    "log1p": _long(logarithm.log1p),
-    "asinh": _long(logarithm.asinh),
-    "acosh": _long(logarithm.acosh),
-    "atanh": _long(logarithm.atanh),
+    # functions of the same names in functions/
+    **_all_of(exponential, "exp", "exp2", "expm1", "sinh", "cosh", "tanh", "sigmoid"),
+    **_all_of(logarithm, "log", "log2", "log10", "log1p", "asinh", "acosh", "atanh"),
+    **_all_of(trigonometric, "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+    **_all_of(error, "erf", "erfc", "ndtr", "erfinv"),
+    **_all_of(gamma, "lgamma", "digamma", "polygamma"),
+    "hypot": _long(arithmetic.hypot),
+    # functions made of those
     "logaddexp": _long(_logaddexp(exponential.exp, math.log(2))),
     "logaddexp2": _long(_logaddexp(exponential.exp2, 1.0)),
     "xlogy": _long(_xlogy),
     "logit": _long(_logit),
-    # angles
-    "sin": _long(trigonometric.sin),
-    "cos": _long(trigonometric.cos),
-    "tan": _long(trigonometric.tan),
-    "asin": _long(trigonometric.asin),
-    "acos": _long(trigonometric.acos),
-    "atan": _long(trigonometric.atan),
-    "atan2": _long(trigonometric.atan2),
-    "hypot": _long(powers.hypot),
     "sinc": _long(_sinc),
-    # special functions
-    "erf": _long(error.erf),
-    "erfc": _long(error.erfc),
-    "ndtr": _long(error.ndtr),
-    "erfinv": _long(error.erfinv),
-    "lgamma": _long(powers.lgamma),
-    "digamma": _long(gamma.digamma),
-    "polygamma": _long(gamma.polygamma),
-    # functions of activations
+    # activations
     "relu": Emitter(lambda x: x.at_least(0), NUMBERS),
-    "leaky_relu": _float(activations.leaky_relu),
-    "softplus": _long(activations.softplus),
-    "logsigmoid": _long(activations.logsigmoid),
+    "leaky_relu": _float(lambda x, negative_slope: (x > 0.0).choose(x, x * negative_slope)),
+    "softplus": _long(_softplus),
+    "logsigmoid": _long(_logsigmoid),
     "silu": _long(lambda x: x * exponential.sigmoid(x)),
-    "mish": _long(lambda x: x * exponential.tanh(activations.softplus(x, 1.0, 20.0))),
-    "elu": _long(activations.elu),
+    "mish": _long(lambda x: x * exponential.tanh(_softplus(x, 1.0, 20.0))),
+    "elu": _long(_elu),
     "hardtanh": Emitter(_hardtanh, NUMBERS),
-    "hardsigmoid": _float(lambda x: activations.six(x) / 6.0),
-    "hardswish": _float(lambda x: x * activations.six(x) / 6.0),
-    "softshrink": _float(activations.softshrink),
-    "hardshrink": Emitter(activations.hardshrink, SIGNED),
-    "threshold": Emitter(activations.threshold, NUMBERS),
+    "hardsigmoid": _float(lambda x: _six(x) / 6.0),
+    "hardswish": _float(lambda x: x * _six(x) / 6.0),
+    "softshrink": _float(_softshrink),
+    "hardshrink": Emitter(_hardshrink, SIGNED),
+    "threshold": Emitter(_threshold, NUMBERS),
 }

@@ -11,10 +11,10 @@ one iteration to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 I64 = str | int  # an i64 operand: the name of a value, or a constant
 
@@ -61,15 +61,16 @@ class Loop:
     After the loop, `results` has their last values.
     """
 
-    def __init__(self, index: str, carried: list[str]) -> None:
-        self.index = index
+    def __init__(self, name: str, carried: list[Any]) -> None:
+        self.name = name
+        self.index = f"%{name}.i"
         self.carried = carried
         self.following = list(carried)
-        self.results: list[str] = []
+        self.results: list[Any] = []
 
-    def carry(self, *values: I64) -> None:
+    def carry(self, *values: Any) -> None:
         """Set the carried values of the next iteration."""
-        self.following = [str(value) for value in values]
+        self.following = list(values)
 
 
 class IRBuilder:
@@ -85,7 +86,9 @@ class IRBuilder:
         self._lines: list[str] = ["entry:"]
         self._count = 0
         self.block = "entry"  # the block being written: where a phi's value comes from
+        self._returned = False  # whether that block has returned
         self.declarations: set[Declaration] = set()
+        self.sizes: list[int] = []  # that it reads when it runs
 
     def fresh(self, hint: str = "t") -> str:
         """Return an unused name."""
@@ -114,6 +117,21 @@ class IRBuilder:
             self.do(f"call void {function}({given})")
             return ""
         return self.set(f"call {result} {function}({given})")
+
+    # -- sizes and strides, read when the function runs -------------------------------------------
+
+    def size(self, number: int) -> str:
+        """Read the size with this number."""
+        raise NotImplementedError
+
+    def runtime(self, size: int) -> str:
+        """Note a size or stride, and read it."""
+        self.sizes.append(size)
+        return self.size(len(self.sizes) - 1)
+
+    def runtimes(self, *sizes: int) -> list[str]:
+        """Several sizes or strides."""
+        return [self.runtime(size) for size in sizes]
 
     # -- integers and addresses --------------------------------------------------------------------
 
@@ -174,20 +192,26 @@ class IRBuilder:
         """One of two values, by an i1."""
         return self.set(f"select i1 {condition}, {kind} {yes}, {kind} {no}")
 
+    def compare(self, how: str, first: I64, second: I64) -> str:
+        """Whether it holds of two i64, as an i1; `how` is eq, ne, slt, ult, ..."""
+        return self.set(f"icmp {how} i64 {first}, {second}")
+
     def differ(self, first: I64, second: I64) -> str:
         """Whether two i64 differ, as an i1."""
-        return self.set(f"icmp ne i64 {first}, {second}")
+        return self.compare("ne", first, second)
 
-    def share(self, count: I64, unit: int = 1) -> tuple[I64, I64]:
+    def share(
+        self, count: I64, unit: int = 1, thread: I64 = "%thread", threads: I64 = "%threads"
+    ) -> tuple[I64, I64]:
         """The part of `count` that is this thread's: [first, end), cut at multiples of `unit`."""
         pieces = count
         if unit > 1:
             up = self.set(f"add i64 {count}, {unit - 1}")
             pieces = self.set(f"sdiv i64 {up}, {unit}")
-        after = self.set("add i64 %thread, 1")
+        after = self.set(f"add i64 {thread}, 1")
         first, end = (
-            self.set(f"sdiv i64 {self.set(f'mul i64 {pieces}, {turn}')}, %threads")
-            for turn in ("%thread", after)
+            self.set(f"sdiv i64 {self.set(f'mul i64 {pieces}, {turn}')}, {threads}")
+            for turn in (thread, after)
         )
         if unit == 1:
             return first, end
@@ -218,6 +242,12 @@ class IRBuilder:
         """Start a block."""
         self._lines.append(f"{label}:")
         self.block = label
+        self._returned = False
+
+    def give(self, result: str = "void") -> None:
+        """Return from the function, with a typed value if it has a result."""
+        self.do(f"ret {result}")
+        self._returned = True
 
     @contextmanager
     def loop(
@@ -225,41 +255,69 @@ class IRBuilder:
         first: I64,
         end: I64,
         step: I64 = 1,
-        carried: Sequence[tuple[str, I64]] = (),
+        carried: Sequence[Any] = (),
         at_least_once: bool = False,
     ) -> Iterator[Loop]:
-        """for index from `first`, below `end`, by `step` (i64); `carried` are (type, first value).
+        """for index from `first`, below `end`, by `step` (i64); `carried` are the first values.
 
-        The body sets their next values with `carry`. `at_least_once` omits the first test.
+        A carried value is a `Vector`, or a pair (type, value) whose value is a name. The body sets
+        the next values with `carry`. `at_least_once` omits the first test.
         """
         name = self.fresh("loop")
         head, body, done = f"{name}.head", f"{name}.body", f"{name}.done"
         before = self.block
         start = body if at_least_once else head
         self.do(f"br label %{start}")
-        index, following = f"%{name}.i", f"%{name}.next"
-        values = [f"%{name}.v{k}" for k in range(len(carried))]
+        names = [f"%{name}.v{k}" for k in range(len(carried))]
+        values = [n if isinstance(v, tuple) else v.named(n) for n, v in zip(names, carried)]
+        loop = Loop(name, values)
+        index, following = loop.index, f"%{name}.next"
         self.begin(start)
         phis_at = len(self._lines)  # they are written once their second value is known
         if not at_least_once:
-            going = self.set(f"icmp slt i64 {index}, {end}")
+            going = self.compare("slt", index, end)
             self.do(f"br i1 {going}, label %{body}, label %{done}")
             self.begin(body)
-        loop = Loop(index, values)
         yield loop
         self.do(f"{following} = add nsw i64 {index}, {step}")
         back = self.block
         if at_least_once:
-            going = self.set(f"icmp slt i64 {following}, {end}")
+            going = self.compare("slt", following, end)
             self.do(f"br i1 {going}, label %{body}, label %{done}")
         else:
             self.do(f"br label %{head}")
         phis = [f"  {index} = phi i64 [{first}, %{before}], [{following}, %{back}]"]
-        for value, (kind, given), after in zip(values, carried, loop.following, strict=True):
-            phis.append(f"  {value} = phi {kind} [{given}, %{before}], [{after}, %{back}]")
-        self._lines[phis_at:phis_at] = phis
+        self._lines[phis_at:phis_at] = phis + _phis(loop, carried, before, back)
         self.begin(done)
         loop.results = loop.following if at_least_once else values
+
+    @contextmanager
+    def repeat(self, *carried: tuple[str, I64]) -> Iterator[Loop]:
+        """Repeat the body until it leaves the loop (`leave_if`); it has no index."""
+        name = self.fresh("repeat")
+        before = self.block
+        self.do(f"br label %{name}.head")
+        self.begin(f"{name}.head")
+        phis_at = len(self._lines)
+        loop = Loop(name, [f"%{name}.v{k}" for k in range(len(carried))])
+        yield loop
+        self.do(f"br label %{name}.head")
+        self._lines[phis_at:phis_at] = _phis(loop, carried, before, self.block)
+        self.begin(f"{name}.done")
+
+    def leave_if(self, loop: Loop, condition: str) -> None:
+        """Leave a `repeat` if the i1 is true."""
+        on = self.fresh("on")
+        self.do(f"br i1 {condition}, label %{loop.name}.done, label %{on}")
+        self.begin(on)
+
+    def in_groups(self, sizes: Sequence[int], count: I64) -> Iterator[tuple[int, str]]:
+        """Loop over `count` items in groups of these sizes, the largest first; each is a loop."""
+        done: I64 = 0
+        for size in sizes:
+            with self.loop(done, self.subtract(count, size - 1), size) as item:
+                yield size, item.index
+            done = item.index
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
@@ -268,9 +326,29 @@ class IRBuilder:
         self.do(f"br i1 {condition}, label %{name}.yes, label %{name}.after")
         self.begin(f"{name}.yes")
         yield
-        self.do(f"br label %{name}.after")
+        if not self._returned:
+            self.do(f"br label %{name}.after")
         self.begin(f"{name}.after")
+
+    def either(self, condition: str, kind: str, usual: I64, otherwise: Callable[[], object]) -> str:
+        """`usual`; but if the i1 is true, what `otherwise` writes. Both are of this LLVM type."""
+        before = self.block
+        with self.when(condition):
+            rare = otherwise()
+            last = self.block
+        return self.set(f"phi {kind} [{usual}, %{before}], [{rare}, %{last}]")
 
     def finish(self) -> str:
         """The text of the whole function."""
-        return "\n".join([self._head, *self._lines, "  ret void", "}", ""])
+        if not self._returned:
+            self.give()
+        return "\n".join([self._head, *self._lines, "}", ""])
+
+
+def _phis(loop: Loop, carried: Sequence[Any], before: str, back: str) -> list[str]:
+    """The phi nodes of what a loop carries, from the blocks before it and at its end."""
+    phis = []
+    for value, given, after in zip(loop.carried, carried, loop.following, strict=True):
+        kind, start = given if isinstance(given, tuple) else (given.type.text, given)
+        phis.append(f"  {value} = phi {kind} [{start}, %{before}], [{after}, %{back}]")
+    return phis

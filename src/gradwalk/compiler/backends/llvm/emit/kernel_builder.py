@@ -11,18 +11,14 @@ kernels of one structure are one function.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration, IRBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.ir import compiler_ops
-from gradwalk.ops.core.op import Op
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 
 SIGNATURE = "ptr noalias %slots, ptr noalias %args, i64 %thread, i64 %threads"
 STATUS = 1  # the slot of the status block
@@ -50,7 +46,6 @@ class KernelBuilder(VectorBuilder):
     def __init__(self, arrays: int) -> None:
         super().__init__(_PLACEHOLDER, SIGNATURE)
         self._arrays = arrays
-        self._sizes: list[int] = []
         self.can_fail = False
         self.bases = [self._base(j) for j in range(arrays)]
 
@@ -62,11 +57,6 @@ class KernelBuilder(VectorBuilder):
         """The size with this number after the arrays of the block."""
         return self.word("%args", 2 * self._arrays + number)
 
-    def runtime(self, size: int) -> str:
-        """A size or stride that is read from the block when the kernel runs."""
-        self._sizes.append(size)
-        return self.size(len(self._sizes) - 1)
-
     def kernel(self, *helpers: IRBuilder, **facts: Any) -> Kernel:
         """The finished kernel, with private functions that it calls (`helper_name`)."""
         parts = (*helpers, self)
@@ -75,29 +65,9 @@ class KernelBuilder(VectorBuilder):
         kernel = Kernel(
             name, text.replace(f"@{_PLACEHOLDER}", f"@{name}"),
             frozenset().union(*(part.declarations for part in parts)),
-            tuple(self._sizes), self.can_fail,
+            tuple(self.sizes), self.can_fail,
         )  # fmt: skip
         return kernel._replace(**facts)
-
-    # -- ops ---------------------------------------------------------------------------------------
-
-    def apply_op(
-        self,
-        op: Op,
-        given: Sequence[Vector | float],
-        attrs: Mapping[str, Any],
-        dtype: np.dtype[Any],
-        lanes: int,
-        mask: str | None = None,
-    ) -> Vector:
-        """An elementwise op of the table, or the compiler's own."""
-        if op is not compiler_ops.checked_index:
-            return emit(op, given, attrs, dtype, self, lanes)
-        (index,) = given
-        if not isinstance(index, Vector):  # a constant of one element
-            kind = Type(dtype, lanes)
-            index = Vector(self, kind, kind.constant(index))
-        return self.checked_index(index, attrs["length"], mask)
 
     def checked_index(self, index: Vector, length: I64, mask: str | None = None) -> Vector:
         """An index as NumPy takes it: −1 is the last.

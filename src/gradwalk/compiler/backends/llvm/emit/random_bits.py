@@ -26,16 +26,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
 from gradwalk.compiler.backends.llvm.emit.functions.trigonometric import sine_of_turn
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
-from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import (
-    INT64,
-    Type,
-    Vector,
-    pairs,
-    renamed,
-    spread,
-)
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, VectorBuilder, spread
 from gradwalk.compiler.ir import compiler_ops
 from gradwalk.compiler.plan.loop_nest import Loops, Sample
 from gradwalk.random.philox import FLOATS
@@ -51,15 +42,6 @@ INT32 = np.dtype(np.int32)
 def _signed(number: int) -> int:
     """A number modulo 2⁶⁴ as LLVM writes an i64."""
     return (number + 2**63) % 2**64 - 2**63
-
-
-def random_streams(f: KernelBuilder, loops: Loops, lanes: int) -> dict[int, RandomStream]:
-    """The streams of the random steps of a kernel, by step; set up where it begins."""
-    return {
-        k: RandomStream(f, loops, step, f.bases[step.access], f.size(loops.size_of_skip(k)), lanes)
-        for k, step in enumerate(loops.steps)
-        if isinstance(step, Sample)
-    }
 
 
 class RandomStream:
@@ -173,13 +155,13 @@ class RandomStream:
             return [self._recalled(index, shift, lanes) for shift in shifts]
         f = self.f
         start = [Vector(f, Type(self.bits, lanes), "poison")] * len(shifts)
-        with f.loop(0, lanes, carried=pairs(start), at_least_once=True) as loop:
+        with f.loop(0, lanes, carried=start, at_least_once=True) as loop:
             here = f.add(index, f.multiply(loop.index, stride))
             self._remember(here, 1)
             numbers = [self._recalled(here, shift, 1) for shift in shifts]
-            vectors = zip(renamed(start, loop.carried), numbers, strict=True)
-            loop.carry(*(v.with_lane(loop.index, number).text for v, number in vectors))
-        return renamed(start, loop.results)
+            vectors = zip(loop.carried, numbers, strict=True)
+            loop.carry(*(v.with_lane(loop.index, number) for v, number in vectors))
+        return loop.results
 
     def _remember(self, index: I64, count: int) -> None:
         """Put blocks into the memory, beginning with the one that an element is in."""
@@ -234,9 +216,8 @@ class RandomStream:
 
     def _bernoulli(self, bits: Vector) -> Vector:
         limit = math.ceil(self.attrs["p"] * 2.0**32)
-        kind = bits.type.of(np.bool_)
         if not 0 < limit < 2**32:
-            return Vector(self.f, kind, kind.constant(limit > 0))
+            return self.f.constant(bits.type.of(np.bool_), limit > 0)
         return bits.below(bits.constant(limit if limit < 2**31 else limit - 2**32))
 
     def _integers(self, words: Vector) -> Vector:

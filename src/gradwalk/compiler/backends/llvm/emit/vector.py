@@ -1,15 +1,18 @@
-"""Vector: lanes of numbers (or one number) in a function being written.
+"""Vector: lanes of numbers (or one number) in a function being written; VectorBuilder: its loads
+and stores.
 
-Its operators write instructions, so emitters and polynomials are ordinary arithmetic: `x * (1 - x)`
-writes a subtraction and a multiplication, once per lane. Every operation is rounded, as in NumPy;
-only `fused` multiplies and adds in one rounding.
+A vector's operators write instructions, so emitters and polynomials are ordinary arithmetic:
+`x * (1 - x)` writes a subtraction and a multiplication, once per lane. Every operation is rounded,
+as in NumPy; only `fused` multiplies and adds in one rounding.
+
+In memory a bool is a byte, in a register one bit. A mask leaves out lanes: a load puts 0 there, and
+neither a load nor a store touches their memory.
 """
 
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,12 +30,6 @@ ELEMENTS = {
         "int16": "i16", "int32": "i32", "int64": "i64",
     }.items()
 }  # fmt: skip
-
-
-def float_text(value: float, bits: int = 32) -> str:
-    """A constant as LLVM reads it: the bits of a double, also for a float."""
-    exact = ctypes.c_float(value).value if bits == 32 else float(value)
-    return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,9 @@ class Type:
 
     def constant(self, value: float | bool) -> str:
         """The same number in every lane, as text."""
-        if self.is_float:
-            one = float_text(float(value), 32 if self.element == "float" else 64)
+        if self.is_float:  # the bits of a double, also for a float
+            exact = np.float64(ctypes.c_float(value).value if self.element == "float" else value)
+            one = f"0x{exact.view(np.uint64):016X}"
         elif self.element == "i1":
             one = "true" if value else "false"
         else:
@@ -99,6 +97,16 @@ def _comparison(how: str) -> _Binary:
     return lambda x, y: x.compare(how, y)
 
 
+def _limited(how: str) -> _Binary:
+    """The larger (gt) or smaller (lt) of a vector and a bound that is no NaN; a NaN stays one."""
+
+    def limit(x: Vector, bound: Vector | float) -> Vector:
+        bound = x._other(bound)
+        return bound.compare(how, x).choose(bound, x)
+
+    return limit
+
+
 class Vector:
     """A named result in a function being written."""
 
@@ -109,8 +117,12 @@ class Vector:
         self.type = kind
         self.text = str(text)
 
-    def __repr__(self) -> str:
-        return f"{self.type.text} {self.text}"
+    def __str__(self) -> str:
+        return self.text
+
+    def named(self, text: str) -> Vector:
+        """A vector of this type under another name."""
+        return Vector(self.function, self.type, text)
 
     def _made(self, instruction: str, kind: Type | None = None) -> Vector:
         return Vector(self.function, kind or self.type, self.function.set(instruction))
@@ -186,15 +198,8 @@ class Vector:
             f"select {self.type.text} {self.text}, {kind.text} {yes.text}, {kind.text} {no.text}"
         )
 
-    def at_least(self, bound: Vector | float) -> Vector:
-        """The larger of this and a bound that is no NaN; a NaN here stays one."""
-        bound = self._other(bound)
-        return (bound > self).choose(bound, self)
-
-    def at_most(self, bound: Vector | float) -> Vector:
-        """The smaller of this and a bound that is no NaN; a NaN here stays one."""
-        bound = self._other(bound)
-        return (bound < self).choose(bound, self)
+    at_least = _limited("gt")
+    at_most = _limited("lt")
 
     def across(self, intrinsic: str) -> str:
         """All lanes of integers as one number (or, and, smin), by LLVM's reduction."""
@@ -291,16 +296,6 @@ def counting(function: IRBuilder, kind: Type, step: int = 1) -> Vector:
     return Vector(function, kind, f"<{listed}>")
 
 
-def pairs(vectors: Iterable[Vector]) -> list[tuple[str, I64]]:
-    """(type, value) of vectors, as loops carry them."""
-    return [(v.type.text, v.text) for v in vectors]
-
-
-def renamed(vectors: Iterable[Vector], names: Iterable[str]) -> list[Vector]:
-    """Vectors of these types under other names: those that a loop carries."""
-    return [Vector(v.function, v.type, name) for v, name in zip(vectors, names, strict=True)]
-
-
 def _conversion(source: Type, target: Type) -> str:
     """LLVM's instruction that converts numbers of one type to another."""
     if source.is_float and target.is_float:
@@ -314,3 +309,130 @@ def _conversion(source: Type, target: Type) -> str:
     if widths[0] == widths[1]:
         return "bitcast"
     return "trunc" if widths[1] < widths[0] else "zext" if unsigned == "u" else "sext"
+
+
+class VectorBuilder(IRBuilder):
+    """A function being written that moves vectors between memory and registers."""
+
+    def constant(self, kind: Type, value: float | bool) -> Vector:
+        """The same number in every lane."""
+        return Vector(self, kind, kind.constant(value))
+
+    def element(self, base: str, dtype: np.dtype[Any], *index: I64) -> str:
+        """The address of the element whose index is the sum of these terms."""
+        total = self.add(*index)
+        return base if total == 0 else self.pointer(_in_memory(Type(dtype)).text, base, total)
+
+    def first_lanes(self, count: I64, lanes: int) -> str:
+        """A mask of the first `count` lanes."""
+        numbers = counting(self, Type(INT64.dtype, lanes))
+        limit = spread(self, count, lanes)
+        return self.set(f"icmp slt {limit.type.text} {numbers.text}, {limit.text}")
+
+    # -- loads -------------------------------------------------------------------------------------
+
+    def load(self, pointer: str, kind: Type, mask: str | None = None) -> Vector:
+        """Load consecutive elements."""
+        memory = _in_memory(kind)
+        if mask is None:
+            text = self.set(f"load {memory.text}, ptr {pointer}, align {kind.dtype.itemsize}")
+        else:
+            text = self.call(
+                memory.text, f"llvm.masked.load.{memory.suffix}.p0", ("ptr", pointer),
+                ("i32", kind.dtype.itemsize), (f"<{kind.lanes} x i1>", mask),
+                (memory.text, "zeroinitializer"),
+            )  # fmt: skip
+        return self._in_register(Vector(self, memory, text), kind)
+
+    def gather(self, pointer: str, offsets: Vector, kind: Type, mask: str | None = None) -> Vector:
+        """Load elements at the given offsets."""
+        memory = _in_memory(kind)
+        text = self.call(
+            memory.text, f"llvm.masked.gather.{memory.suffix}.v{kind.lanes}p0",
+            (f"<{kind.lanes} x ptr>", self._pointers(pointer, offsets, memory)),
+            ("i32", kind.dtype.itemsize), (f"<{kind.lanes} x i1>", _lanes(mask)),
+            (memory.text, "zeroinitializer"),
+        )  # fmt: skip
+        return self._in_register(Vector(self, memory, text), kind)
+
+    def load_along(self, pointer: str, stride: I64, kind: Type, mask: str | None = None) -> Vector:
+        """Load elements along a dimension of this stride."""
+        if kind.lanes == 1:
+            return self.load(pointer, kind)
+        if stride == 0:
+            return self.load(pointer, Type(kind.dtype)).spread(kind.lanes)
+        if stride == 1:
+            return self.load(pointer, kind, mask)
+        return self.gather(pointer, self.lane_offsets(stride, kind.lanes), kind, mask)
+
+    def load_every_second(self, pointer: str, kind: Type, mask: str) -> Vector:
+        """Load elements 0, 2, 4, ...: of two consecutive vectors every second lane."""
+        lanes = kind.lanes
+        halves = []
+        for half in range(2):
+            chosen = [(half * lanes + i) // 2 if i % 2 == 0 else lanes for i in range(lanes)]
+            allowed = Vector(self, kind.of(np.bool_), mask).shuffled(chosen, "zeroinitializer")
+            part = self.element(pointer, kind.dtype, half * lanes)
+            halves.append(self.load(part, kind, allowed.text))
+        return halves[0].shuffled([2 * i for i in range(lanes)], halves[1].text)
+
+    # -- stores ------------------------------------------------------------------------------------
+
+    def store(self, value: Vector, pointer: str, mask: str | None = None) -> None:
+        """Store consecutive elements."""
+        size, lanes = value.type.dtype.itemsize, value.type.lanes
+        value = self._for_memory(value)
+        if mask is None:
+            self.do(f"store {value.type.text} {value.text}, ptr {pointer}, align {size}")
+        else:
+            self.call(
+                "void", f"llvm.masked.store.{value.type.suffix}.p0", (value.type.text, value.text),
+                ("ptr", pointer), ("i32", size), (f"<{lanes} x i1>", mask),
+            )  # fmt: skip
+
+    def store_along(
+        self, value: Vector, pointer: str, stride: I64, mask: str | None = None
+    ) -> None:
+        """Store elements along a dimension of this stride."""
+        size, lanes = value.type.dtype.itemsize, value.type.lanes
+        if lanes == 1 or stride == 1:
+            self.store(value, pointer, mask if lanes > 1 else None)
+            return
+        value = self._for_memory(value)
+        pointers = self._pointers(pointer, self.lane_offsets(stride, lanes), value.type)
+        self.call(
+            "void", f"llvm.masked.scatter.{value.type.suffix}.v{lanes}p0",
+            (value.type.text, value.text), (f"<{lanes} x ptr>", pointers), ("i32", size),
+            (f"<{lanes} x i1>", _lanes(mask)),
+        )  # fmt: skip
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def lane_offsets(self, stride: I64, lanes: int) -> Vector:
+        """The offset of each lane: 0, stride, 2 · stride, ..."""
+        strides = spread(self, stride, lanes)
+        return strides * counting(self, strides.type)
+
+    def _pointers(self, pointer: str, offsets: Vector, memory: Type) -> str:
+        return self.set(
+            f"getelementptr {memory.element}, ptr {pointer}, {offsets.type.text} {offsets.text}"
+        )
+
+    def _in_register(self, value: Vector, kind: Type) -> Vector:
+        return value.compare("ne", 0) if kind.dtype.kind == "b" else value
+
+    def _for_memory(self, value: Vector) -> Vector:
+        return value.to(np.uint8) if value.type.dtype.kind == "b" else value
+
+
+def lanes_for(dtypes: Sequence[np.dtype[Any]], vector_bytes: int) -> int:
+    """How many elements of the widest of these dtypes fill a vector."""
+    return vector_bytes // max((d.itemsize for d in dtypes if d.kind != "b"), default=4)
+
+
+def _in_memory(kind: Type) -> Type:
+    return kind.of(np.uint8) if kind.dtype.kind == "b" else kind
+
+
+def _lanes(mask: str | None) -> str:
+    return "splat (i1 true)" if mask is None else mask

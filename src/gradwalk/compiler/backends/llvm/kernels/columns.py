@@ -7,15 +7,13 @@ is computed on the way may be stored as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from gradwalk.compiler.backends.llvm.emit.combine import combine
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.vector import Vector, pairs, renamed
-from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
-from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, reductions_of
-from gradwalk.compiler.plan.loop_nest import Apply, Load, Loops, Number, Store
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
+from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine
+from gradwalk.compiler.plan.loop_nest import Apply, Load, Loops, Store
 
 WIDEST = 4  # vectors in a block of columns
 
@@ -25,12 +23,10 @@ class Columns(LoopsBuilder):
 
     def __init__(self, loops: Loops, vector_bytes: int) -> None:
         super().__init__(loops, vector_bytes)
-        moving = [s.dtype for s in self.steps if not isinstance(s, (Store, Number))]
-        self.lanes = lanes_for(moving, vector_bytes)
-        self.reductions = reductions_of(self.steps)
         stores = [s for s in self.steps if isinstance(s, Store)]
         self.inside = [s for s in stores if s.arg not in self.reductions]
         self.at_end = [s for s in stores if s.arg in self.reductions]
+        self.inner: list[I64] = []  # indices of the reduced loops
         (self.length,) = loops.row
         self.width = max(1, min(WIDEST, self.length // self.lanes))
 
@@ -54,7 +50,7 @@ class Columns(LoopsBuilder):
     def _last_block(self, column: I64, block: int) -> None:
         """A whole block, or what is left: vector by vector, the lanes beyond the end masked."""
         left = self.subtract(self.length, column)
-        whole = self.set(f"icmp sge i64 {left}, {block}")
+        whole = self.compare("sge", left, block)
         if self.length >= block:
             with self.when(whole):
                 self._block(column, [None] * self.width)
@@ -63,51 +59,44 @@ class Columns(LoopsBuilder):
             self._block(column, [self.first_lanes(rest, self.lanes) for rest in rests])
 
     def _block(self, column: I64, masks: Sequence[str | None]) -> None:
-        self.columns = [self.add(column, u * self.lanes) for u in range(self.width)]
-        self.masks = masks
+        columns = [self.add(column, u * self.lanes) for u in range(self.width)]
+        self.vectors = list(zip(columns, masks, strict=True))
         given = [self.identity(s) for _ in range(self.width) for s in self.reductions.values()]
         totals = self._nest([], given)
-        for u, values in enumerate(self._by_vector(totals)):
+        self.inner = [0 for _ in self.reduced]
+        for values in self._each_vector(totals):
             for s in self.at_end:
-                offset, stride = self._place(s.access, [0] * len(self.reduced), u)
-                self.store_access(s.access, values[s.arg], offset, stride, masks[u])
+                self.store_access(s, values[s.arg])
 
-    def _by_vector(self, totals: list[Vector]) -> list[dict[int, Vector]]:
-        """The accumulators of each vector of the block, by reduction."""
+    def _each_vector(self, totals: list[Vector]) -> Iterator[dict[int, Vector]]:
+        """Go to each vector of the block in turn; yield its accumulators by reduction."""
         count = len(self.reductions)
-        return [
-            dict(zip(self.reductions, totals[u * count : (u + 1) * count], strict=True))
-            for u in range(self.width)
-        ]
+        for u, (column, mask) in enumerate(self.vectors):
+            self.column, self.mask = column, mask
+            yield dict(zip(self.reductions, totals[u * count : (u + 1) * count], strict=True))
 
-    def _nest(self, indices: list[I64], given: list[Vector]) -> list[Vector]:
+    def _nest(self, inner: list[I64], given: list[Vector]) -> list[Vector]:
         """The loops over what is reduced; returns the accumulators."""
-        if len(indices) == len(self.reduced):
-            parts = enumerate(self._by_vector(given))
-            return [total for u, totals in parts for total in self._vector(indices, u, totals)]
-        with self.loop(0, self.reduced[len(indices)], carried=pairs(given)) as loop:
-            inside = renamed(given, loop.carried)
-            loop.carry(*(v.text for v in self._nest([*indices, loop.index], inside)))
-        return renamed(given, loop.results)
+        if len(inner) == len(self.reduced):
+            self.inner = inner
+            return [v for totals in self._each_vector(given) for v in self._vector(totals)]
+        with self.loop(0, self.reduced[len(inner)], carried=given) as loop:
+            loop.carry(*self._nest([*inner, loop.index], loop.carried))
+        return loop.results
 
-    def _vector(self, indices: list[I64], u: int, totals: dict[int, Vector]) -> list[Vector]:
-        values: dict[int, Vector] = {}
+    def _vector(self, totals: dict[int, Vector]) -> list[Vector]:
+        """Compute, store and reduce one vector; returns its new accumulators."""
+        self.values = {}
         for k, step in enumerate(self.steps):
-            match step:
-                case Load(access, dtype):
-                    offset, stride = self._place(access, indices, u)
-                    values[k] = self.load_access(access, dtype, offset, stride, self.masks[u])
-                case Apply():
-                    values[k] = self.apply(step, values.__getitem__, self.lanes, self.masks[u])
+            if isinstance(step, (Load, Apply)):
+                self.value(k)
         for s in self.inside:
-            offset, stride = self._place(s.access, indices, u)
-            self.store_access(s.access, values[s.arg], offset, stride, self.masks[u])
+            self.store_access(s, self.value(s.arg))
         return [
-            combine(step.how, totals[k], values[step.arg].to(step.dtype))
+            combine(step.how, totals[k], self.value(step.arg).to(step.dtype))
             for k, step in self.reductions.items()
         ]
 
-    def _place(self, access: int, indices: list[I64], u: int) -> tuple[I64, I64]:
-        """The offset of a vector in an array, and the array's stride along the columns."""
+    def place(self, access: int) -> tuple[I64, I64]:
         strides = self.strides[access]
-        return self.dot([*self.indices, *indices, self.columns[u]], strides), strides[-1]
+        return self.dot([*self.indices, *self.inner, self.column], strides), strides[-1]

@@ -12,29 +12,26 @@ order: lanes, then accumulators, then a tree over the lanes), single vectors, a 
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.combine import combine, identity
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.random_bits import random_streams
-from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, pairs, renamed
-from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, reductions_of
+from gradwalk.compiler.backends.llvm.emit.random_bits import RandomStream
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector
+from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine, identity
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
-    Load,
     Loops,
-    Number,
     Pick,
-    Position,
     Reduce,
     Sample,
+    Step,
     Store,
+    operands_of,
 )
 
 LONGEST_SCRATCH = 4096  # elements of a row kept on the stack; longer rows are computed again
@@ -42,27 +39,19 @@ UNROLLED = 4  # vectors of a block where the work per vector is short
 SHORT_BODY = 8  # steps up to which it is
 
 
-class _Kept(NamedTuple):
-    """Where a value lies that one phase keeps for a later one: in an array that is stored anyway,
-    or in scratch memory."""
-
-    access: int | None
-    scratch: str = ""
-
-
 class Rows(LoopsBuilder):
     """The kernel of some loops whose reductions, if any, run along the row."""
 
     def __init__(self, loops: Loops, vector_bytes: int) -> None:
         super().__init__(loops, vector_bytes)
-        self.varies = loops.varies()
         self.phases = loops.phases()
         self.order = loops.sum_order()
         self.inner = len(loops.outer) + len(loops.row) - 1  # the vectorized loop
         self.lanes = 1 if loops.row[-1] == 1 else vector_bytes // self.order.width
-        self.mask: str | None = None
-        self.all_reductions = reductions_of(self.steps)
+        self.all_reductions = self.reductions
         self.indices: list[I64] = []  # of the outer loops
+        self.row_indices: list[I64] = []  # of the loops of the row but the last, which is at `at`
+        self.at: I64 = 0
         self.numbers: dict[int, Vector] = {}  # values that are one per row, once computed
 
     # -- the frame: threads, outer loops, phases ---------------------------------------------------
@@ -79,15 +68,21 @@ class Rows(LoopsBuilder):
             for number in range(len(step.picked) if isinstance(step, Pick) else 0):
                 place = loops.size_of_pick(k, number)
                 self.pick_sizes[k, number] = self.size(place), self.size(place + 1)
-        self.random = random_streams(self, loops, self.lanes)  # before all loops
-        self.kept = self._kept_rows()
+        self.random = {  # before all loops
+            k: RandomStream(
+                self, loops, s, self.bases[s.access], self.size(loops.size_of_skip(k)), self.lanes
+            )
+            for k, s in enumerate(self.steps)
+            if isinstance(s, Sample)
+        }
+        self._keep_rows()
         if loops.outer:
             sizes = self.outer_sizes()
             with self.loop(*self.share(self.multiply_all(sizes))) as row:
                 self.indices = self.unravel(row.index, sizes)
                 self._row(0, self.lengths[-1])
         elif loops.reduces or len(loops.row) > 1 or self.lanes == 1:  # one row, or one number
-            with self.when(self.set("icmp eq i64 %thread, 0")):
+            with self.when(self.compare("eq", "%thread", 0)):
                 self._row(0, self.lengths[-1])
         else:
             self._row(*self.share(self.lengths[-1], unit=4 * self.lanes))
@@ -97,70 +92,52 @@ class Rows(LoopsBuilder):
         self.numbers = {}
         self.starts = [self.dot(self.indices, strides) for strides in self.strides]
         for phase in range(max(self.phases, default=0) + 1):
-            for k in range(len(self.steps)):
-                if not self.varies[k] and self.phases[k] == phase and k not in self.numbers:
-                    self._compute_number(k)
+            with self._one_per_row():
+                for k, step in enumerate(self.steps):
+                    known = k in self.numbers or isinstance(step, (Reduce, Store))
+                    if not (known or self.varies[k]) and self.phases[k] == phase:
+                        self.numbers[k] = self.compute(k, step)
             self._phase(phase, first, end)
-        for k, step in enumerate(self.steps):
-            if isinstance(step, Store) and not self.varies[k]:
-                dtype = self.loops.accesses[step.access].dtype
-                self.store(self.numbers[step.arg].to(dtype), self._start(step.access, dtype))
+        with self._one_per_row():
+            for k, step in enumerate(self.steps):
+                if isinstance(step, Store) and not self.varies[k]:
+                    self.store_access(step, self.numbers[step.arg])
 
-    def _start(self, access: int, dtype: np.dtype[Any], *more: I64) -> str:
-        """The address of an array's first element in this row."""
-        return self.element(self.bases[access], dtype, self.starts[access], *more)
-
-    def _compute_number(self, k: int) -> None:
-        """Compute a value that is one per row."""
-        step, numbers = self.steps[k], self.numbers
-        match step:
-            case Load(access, dtype):
-                numbers[k] = self.load(self._start(access, dtype), Type(dtype))
-            case Pick(access, _, dtype):
-                offset = self._picked_offset(k, step, numbers)
-                numbers[k] = self.load(self._start(access, dtype, offset.text), Type(dtype))
-            case Number(value, dtype):
-                numbers[k] = Vector(self, Type(dtype), Type(dtype).constant(value))
-            case Position(dimension):
-                numbers[k] = Vector(self, INT64, self.indices[dimension])
-            case Apply():
-                numbers[k] = self.apply(step, numbers.__getitem__, 1)
-            case Sample(access, _, args):
-                chances = [numbers[a] for a in args]
-                numbers[k] = self.random[k].numbers(self.starts[access], 0, 1, chances)
+    @contextmanager
+    def _one_per_row(self) -> Iterator[None]:
+        """Compute single numbers, at the beginning of the row."""
+        lanes, self.lanes, self.mask, self.values = self.lanes, 1, None, {}
+        self.at, self.row_indices = 0, [0] * (len(self.loops.row) - 1)
+        yield
+        self.lanes = lanes
 
     # -- one pass over the row ---------------------------------------------------------------------
 
-    def _kept_rows(self) -> dict[int, _Kept]:
-        """The values that one phase keeps for a later one, by step."""
-        kept: dict[int, _Kept] = {}
-        size = math.prod(self.loops.row)
+    def _keep_rows(self) -> None:
+        """Decide what one phase keeps for a later one, and where: in an array that is stored
+        anyway, or in scratch memory."""
+        self.stored: dict[int, int] = {}  # accesses, by step
+        self.kept: dict[int, str] = {}  # scratch memory
         if not any(self.phases) or len(self.loops.row) > 1:
-            return kept
+            return
+        (size,) = self.loops.row
+        arrays = self.loops.accesses
+        stores = [s for s in self.steps if isinstance(s, Store)]
         for k in self._needed_later():
             dtype = self.steps[k].dtype  # type: ignore[union-attr]
-            stored = [
-                s.access
-                for s in self.steps
-                if isinstance(s, Store)
-                and s.arg == k
-                and self.loops.accesses[s.access].dtype == dtype
-            ]
-            if stored:
-                kept[k] = _Kept(stored[0])
+            whole = [s.access for s in stores if s.arg == k and arrays[s.access].dtype == dtype]
+            if whole:
+                self.stored[k] = whole[0]
             elif size <= LONGEST_SCRATCH and not self._is_cheap(k):
                 room = size + self.lanes  # for a whole last vector
-                scratch = self.set(f"alloca {Type(dtype).element}, i64 {room}, align 64")
-                kept[k] = _Kept(None, scratch)
-        return kept
+                self.kept[k] = self.set(f"alloca {Type(dtype).element}, i64 {room}, align 64")
 
     def _needed_later(self) -> list[int]:
         """Steps whose value along the row a later phase needs."""
         needed: dict[int, None] = {}
         for k, step in enumerate(self.steps):
             if isinstance(step, (Apply, Reduce, Store)) and self.varies[k]:
-                args = step.args if isinstance(step, Apply) else (step.arg,)
-                for a in args:
+                for a in operands_of(step):
                     earlier = self.phases[a] < self.phases[k] and self.varies[a]
                     if earlier and isinstance(self.steps[a], (Apply, Sample)):
                         needed[a] = None
@@ -188,11 +165,7 @@ class Rows(LoopsBuilder):
             for k, step in enumerate(self.steps)
             if isinstance(step, Store) and self.varies[k] and self.phases[k] == phase
         ]
-        self.scratch = {
-            k: kept.scratch
-            for k, kept in self.kept.items()
-            if kept.access is None and self.phases[k] == phase
-        }
+        self.scratch = {k: row for k, row in self.kept.items() if self.phases[k] == phase}
         if not self.reductions and not self.stores and not self.scratch:
             return
         totals = self._nest([], [self.identity(s) for s in self.reductions.values()], first, end)
@@ -204,11 +177,9 @@ class Rows(LoopsBuilder):
         if len(indices) == len(self.loops.row) - 1:
             self.row_indices = indices
             return self._vectors(given, first, end)
-        with self.loop(0, self.lengths[len(indices)], carried=pairs(given)) as loop:
-            inside = renamed(given, loop.carried)
-            totals = self._nest([*indices, loop.index], inside, first, end)
-            loop.carry(*(v.text for v in totals))
-        return renamed(given, loop.results)
+        with self.loop(0, self.lengths[len(indices)], carried=given) as loop:
+            loop.carry(*self._nest([*indices, loop.index], loop.carried, first, end))
+        return loop.results
 
     def _vectors(self, totals: list[Vector], first: I64, end: I64) -> list[Vector]:
         lanes = self.lanes
@@ -250,11 +221,9 @@ class Rows(LoopsBuilder):
         if isinstance(first, int) and end == first + step:
             totals = vectors(first, accumulators)
         else:
-            carried = pairs(accumulators)
-            with self.loop(first, end, step, carried, at_least_once=length_known) as loop:
-                inside = renamed(accumulators, loop.carried)
-                loop.carry(*(v.text for v in vectors(loop.index, inside)))
-            totals = renamed(accumulators, loop.results)
+            with self.loop(first, end, step, accumulators, at_least_once=length_known) as loop:
+                loop.carry(*vectors(loop.index, loop.carried))
+            totals = loop.results
         hows = [s.how for s in self.reductions.values()]
         sums = totals[:count]
         for u in range(1, unrolled):
@@ -266,55 +235,44 @@ class Rows(LoopsBuilder):
 
     def _vector(self, index: I64, accumulators: list[Vector], mask: str | None) -> list[Vector]:
         """Compute, reduce and store at one place of the row; returns the new accumulators."""
-        self.values: dict[int, Vector] = {}
+        self.values = {}
         self.at, self.mask = index, mask
         totals = []
         for step, total in zip(self.reductions.values(), accumulators, strict=True):
-            value = self._value(step.arg).to(total.type.dtype)
+            value = self.value(step.arg).to(total.type.dtype)
             if mask is not None:
                 kept = Vector(self, value.type.of(np.bool_), mask)
                 value = kept.choose(value, value.constant(identity(step.how, total.type.dtype)))
             totals.append(combine(step.how, total, value))
         for k, scratch in self.scratch.items():
-            value = self._value(k)
+            value = self.value(k)
             self.store(value, self.element(scratch, value.type.dtype, index))
         # All is read before anything is written: one of these may be the memory of another.
-        for access, value in [(s.access, self._value(s.arg)) for s in self.stores]:
-            self.store_access(access, value, *self._place(access), mask)
+        for store, value in [(s, self.value(s.arg)) for s in self.stores]:
+            self.store_access(store, value)
         return totals
 
-    def _value(self, k: int) -> Vector:
-        """The value of a step at this place, in all lanes."""
-        if k not in self.values:
-            self.values[k] = self._compute(k)
-        return self.values[k]
-
-    def _compute(self, k: int) -> Vector:
-        if not self.varies[k]:
+    def compute(self, k: int, step: Step) -> Vector:
+        if k in self.numbers:
             return self.numbers[k].spread(self.lanes)
-        step = self.steps[k]
+        if k in self.stored and self.phases[k] < self.phase:
+            return self.load_access(self.stored[k], step.dtype)  # type: ignore[union-attr]
         if k in self.kept and self.phases[k] < self.phase:
-            kind, kept = Type(step.dtype, self.lanes), self.kept[k]  # type: ignore[union-attr]
-            if kept.access is None:
-                return self.load(self.element(kept.scratch, kind.dtype, self.at), kind)
-            return self.load_access(kept.access, kind.dtype, *self._place(kept.access), self.mask)
+            kind = Type(step.dtype, self.lanes)  # type: ignore[union-attr]
+            return self.load(self.element(self.kept[k], kind.dtype, self.at), kind)
         match step:
-            case Load(access, dtype):
-                return self.load_access(access, dtype, *self._place(access), self.mask)
             case Pick():
                 return self._pick(k, step)
-            case Position(dimension):
-                index = [*self.row_indices, self.at][dimension - len(self.loops.outer)]
-                return self.position(index, dimension == self.inner)
-            case Apply():
-                return self.apply(step, self._value, self.lanes, self.mask)
             case Sample(access, _, args):
-                chances = [self._value(a) for a in args]
-                return self.random[k].numbers(*self._place(access), self.lanes, chances)
-        raise TypeError(f"{step} has no value along the row")
+                chances = [self.value(a) for a in args]
+                return self.random[k].numbers(*self.place(access), self.lanes, chances)
+        return super().compute(k, step)
 
-    def _place(self, access: int) -> tuple[I64, I64]:
-        """The offset of this place in an array, and the array's stride along the row."""
+    def position(self, dimension: int) -> Vector:
+        index = [*self.indices, *self.row_indices, self.at][dimension]
+        return self.index(index, dimension == self.inner)
+
+    def place(self, access: int) -> tuple[I64, I64]:
         strides = self.strides[access][len(self.loops.outer) :]
         inside = self.dot([*self.row_indices, self.at], strides)
         return self.add(self.starts[access], inside), strides[-1]
@@ -322,11 +280,16 @@ class Rows(LoopsBuilder):
     def _pick(self, k: int, step: Pick) -> Vector:
         """Elements at indices that were loaded: one after the other, or gathered."""
         apart = any(self.varies[p.index] for p in step.picked)
-        read: Callable[[int], Vector] = self._value if apart else self.numbers.__getitem__
-        given = {p.index: read(p.index) for p in step.picked}
-        start, stride = self._place(step.access)
+        read: Callable[[int], Vector] = self.value if apart else self.numbers.__getitem__
+        given = [read(p.index) for p in step.picked]
+        start, stride = self.place(step.access)
         pointer = self.element(self.bases[step.access], step.dtype, start)
-        offset = self._picked_offset(k, step, given)
+        parts = []
+        for number, index in enumerate(given):
+            size, length = self.pick_sizes[k, number]
+            index = self.checked_index(index.to(np.int64), length, self.mask)
+            parts.append(index * Vector(self, INT64, size).spread(index.type.lanes))
+        offset = functools.reduce(Vector.__add__, parts)
         kind = Type(step.dtype, self.lanes)
         if not apart or self.lanes == 1:
             pointer = self.element(pointer, step.dtype, offset.text)
@@ -334,15 +297,6 @@ class Rows(LoopsBuilder):
         if stride != 0:
             offset = offset + self.lane_offsets(stride, self.lanes)
         return self.gather(pointer, offset, kind, self.mask)
-
-    def _picked_offset(self, k: int, step: Pick, given: dict[int, Vector]) -> Vector:
-        """How many elements further the indices lead."""
-        parts = []
-        for number, p in enumerate(step.picked):
-            stride, length = self.pick_sizes[k, number]
-            index = self.checked_index(given[p.index].to(np.int64), length, self.mask)
-            parts.append(index * Vector(self, INT64, stride).spread(index.type.lanes))
-        return functools.reduce(Vector.__add__, parts)
 
 
 def _across(how: str, value: Vector) -> Vector:

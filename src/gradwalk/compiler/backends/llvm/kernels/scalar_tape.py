@@ -12,7 +12,7 @@ lanes beyond is never read by others. Kernels:
              b a row (its offset is marked by + 1) or one number. All sums of products are folds,
              those of the forward and those of gradients.
     collect  row = numbers from anywhere
-    map      row = f(rows): an op, or what its rule hands back to an operand
+    map      row = f(rows): an op, or the gradient that its rule passes to an operand
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit, is_native
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.ops import TABLE
@@ -65,25 +64,15 @@ class _ScalarKernel(VectorBuilder):
 
 def _run() -> str:
     """A function that calls the kernel of each entry, up to one with the address 0."""
-    return f"""define void @{RUN}(ptr %arena, ptr %tape) {{
-entry:
-  br label %next
-next:
-  %at = phi ptr [%tape, %entry], [%after, %call]
-  %kernel = load ptr, ptr %at, align 8
-  %end = icmp eq ptr %kernel, null
-  br i1 %end, label %done, label %call
-call:
-  %place = getelementptr i64, ptr %at, i64 1
-  %length = load i64, ptr %place, align 8
-  %arguments = getelementptr i64, ptr %at, i64 2
-  call void %kernel(ptr %arena, ptr %arguments)
-  %after = getelementptr i64, ptr %at, i64 %length
-  br label %next
-done:
-  ret void
-}}
-"""
+    f = IRBuilder(RUN, "ptr %arena, ptr %tape")
+    with f.repeat(("ptr", "%tape")) as loop:
+        (entry,) = loop.carried
+        kernel = f.word(entry, 0, "ptr")
+        f.leave_if(loop, f.set(f"icmp eq ptr {kernel}, null"))
+        length = f.word(entry, 1)
+        f.call_pointer("void", kernel, ("ptr", "%arena"), ("ptr", f.pointer("i64", entry, 2)))
+        loop.carry(f.pointer("i64", entry, length))
+    return f.finish()
 
 
 def fold(vectors: int, lanes: int) -> Kernel:
@@ -92,26 +81,25 @@ def fold(vectors: int, lanes: int) -> Kernel:
     kind = Type(DOUBLE, lanes)
     row, start, count = f.argument(0), f.word("%arguments", 1, "double"), f.argument(2)
     first = [Vector(f, Type(DOUBLE), start).spread(lanes)] * vectors
-    with f.loop(0, count, carried=pairs(first), at_least_once=True) as pair:
+    with f.loop(0, count, carried=first, at_least_once=True) as pair:
         twice = f.set(f"shl i64 {pair.index}, 1")
         a = f.place(f.argument(f.add(twice, 3)))
         b = f.argument(f.add(twice, 4))
-        sums = renamed(first, pair.carried)
         if lanes == 1:
             one = f.load(f.place(b), kind)
-            pair.carry(*[(s + f.load(a, kind) * one).text for s in sums])
+            pair.carry(*[s + f.load(a, kind) * one for s in pair.carried])
         else:
-            pair.carry(*_add_products(f, sums, a, b))
-    for n, total in enumerate(renamed(first, pair.results)):
+            pair.carry(*_add_products(f, pair.carried, a, b))
+    for n, total in enumerate(pair.results):
         f.store(total, f.place(row, n * lanes))
     return f.done()
 
 
-def _add_products(f: _ScalarKernel, sums: list[Vector], a: str, b: str) -> list[str]:
+def _add_products(f: _ScalarKernel, sums: list[Vector], a: str, b: str) -> list[Vector]:
     """Each sum + a × b, where b is a row if its offset is marked, else one number."""
     kind = sums[0].type
 
-    def row(start: str) -> list[Vector]:
+    def vectors(start: str) -> list[Vector]:
         return [f.load(f.element(start, DOUBLE, n * kind.lanes), kind) for n in range(len(sums))]
 
     name = f.fresh("pair")
@@ -121,16 +109,16 @@ def _add_products(f: _ScalarKernel, sums: list[Vector], a: str, b: str) -> list[
     for way in ("row", "number"):
         f.begin(f"{name}.{way}")
         if way == "row":
-            factors = row(f.place(f.subtract(b, ROW_MARK)))
+            factors = vectors(f.place(f.subtract(b, ROW_MARK)))
         else:
             factors = [f.load(f.place(b), Type(DOUBLE)).spread(kind.lanes)] * len(sums)
-        terms = zip(sums, row(a), factors, strict=True)
-        ends.append([(total + x * factor).text for total, x, factor in terms])
+        terms = zip(sums, vectors(a), factors, strict=True)
+        ends.append([total + x * factor for total, x, factor in terms])
         f.do(f"br label %{name}.after")
     f.begin(f"{name}.after")
     return [
-        f.set(f"phi {kind.text} [{row_end}, %{name}.row], [{number_end}, %{name}.number]")
-        for row_end, number_end in zip(*ends, strict=True)
+        sums[0].named(f.set(f"phi {kind.text} [{row}, %{name}.row], [{number}, %{name}.number]"))
+        for row, number in zip(*ends, strict=True)
     ]
 
 

@@ -12,77 +12,64 @@ Arrays of the block: out, given, one per index. The rest is one row in vectors, 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import Type
-
-Strides = tuple[int, ...]
-
-
-class Scatter(NamedTuple):
-    """Lengths and strides: of out over (lead, picked, rest), of what is given and of the indices
-    over (lead, shape of the indices, rest); rest is at most one dimension, of stride 1 (of what is
-    given perhaps 0)."""
-
-    dtype: np.dtype[Any]
-    lead: tuple[int, ...]
-    shape: tuple[int, ...]  # of the indices
-    rest: int
-    lengths: tuple[int, ...]  # of the picked dimensions
-    out_lead: Strides
-    out_picked: Strides
-    given: Strides  # over lead, shape
-    given_rest: int  # 1, or 0 where one number is given for all of the rest
-    index_dtypes: tuple[np.dtype[Any], ...]
-    indices: tuple[Strides, ...]  # over shape
-    skip: int | None = None
-    adds: bool = True  # or writes
+from gradwalk.compiler.backends.llvm.errors import NoKernel
+from gradwalk.compiler.plan.buffers import Slice
+from gradwalk.compiler.plan.loop_kinds import Picking
 
 
-def scatter_kernel(scatter: Scatter, vector_bytes: int) -> Kernel:
-    """The kernel; the arrays of its block are out, given and the indices."""
-    f = KernelBuilder(2 + len(scatter.indices))
-    lanes = vector_bytes // scatter.dtype.itemsize if scatter.rest > 1 else 1
-    kind = Type(scatter.dtype, lanes)
-    blocks = -(-scatter.rest // lanes)
-    lead = [f.runtime(n) for n in scatter.lead]
-    shape = [f.runtime(n) for n in scatter.shape]
-    out_lead = [f.runtime(s) for s in scatter.out_lead]
-    out_picked = [f.runtime(s) for s in scatter.out_picked]
-    given = [f.runtime(s) for s in scatter.given]
-    indices = [[f.runtime(s) for s in each] for each in scatter.indices]
-    with f.loop(*f.share(f.runtime(math.prod(scatter.lead) * blocks))) as unit:
-        *at, number = f.unravel(unit.index, [*lead, blocks])
+def scatter_kernel(
+    picked: Picking, adds: bool, places: Sequence[Slice], vector_bytes: int
+) -> Kernel:
+    """The kernel that adds slices, or else writes them."""
+    out, given, *indices = places
+    lead, end = picked.lead, picked.lead + picked.count
+    over = lead + len(picked.shape)
+    rest = math.prod(out.shape[end:])
+    if (len(out.shape) - end > 1 and not out.contiguous) or (rest > 1 and out.strides[-1] != 1):
+        raise NoKernel("scatter to an array that is not in order")
+    along_rest = int(any(given.strides[over:]))  # 0 where one number is given for all of the rest
+    lanes = vector_bytes // out.dtype.itemsize if rest > 1 else 1
+    kind = Type(out.dtype, lanes)
+    blocks = -(-rest // lanes)
+
+    f = KernelBuilder(2 + len(indices))
+    lengths = f.runtimes(*out.shape[:lead])
+    shape = f.runtimes(*picked.shape)
+    out_lead, out_picked = f.runtimes(*out.strides[:lead]), f.runtimes(*out.strides[lead:end])
+    given_strides = f.runtimes(*given.strides[:over])
+    index_strides = [f.runtimes(*place.broadcast(picked.shape)) for place in indices]
+    with f.loop(*f.share(f.runtime(math.prod(out.shape[:lead]) * blocks))) as unit:
+        *at, number = f.unravel(unit.index, [*lengths, blocks])
         column = f.multiply(number, lanes)
-        mask = None
-        if scatter.rest % lanes:
-            mask = f.first_lanes(f.subtract(scatter.rest, column), lanes)
+        mask = f.first_lanes(f.subtract(rest, column), lanes) if rest % lanes else None
         out_start = f.add(column, f.dot(at, out_lead))
-        given_start = f.add(f.multiply(column, scatter.given_rest), f.dot(at, given))
-        with f.loop(0, f.runtime(math.prod(scatter.shape))) as item:
+        given_start = f.add(f.multiply(column, along_rest), f.dot(at, given_strides))
+        with f.loop(0, f.runtime(math.prod(picked.shape))) as item:
             inside = f.unravel(item.index, shape)
             offset = out_start
             picks = []
-            for k, strides in enumerate(indices):
-                dtype = scatter.index_dtypes[k]
-                pointer = f.element(f.bases[2 + k], dtype, f.dot(inside, strides))
-                index = f.load(pointer, Type(dtype)).to(np.int64)
-                picks.append(f.checked_index(index, f.runtime(scatter.lengths[k])))
+            for k, (place, strides) in enumerate(zip(indices, index_strides, strict=True)):
+                pointer = f.element(f.bases[2 + k], place.dtype, f.dot(inside, strides))
+                index = f.load(pointer, Type(place.dtype)).to(np.int64)
+                picks.append(f.checked_index(index, f.runtime(out.shape[lead + k])))
                 offset = f.add(offset, f.multiply(picks[-1].text, out_picked[k]))
-            place = f.element(f.bases[0], scatter.dtype, offset)
-            source = f.add(given_start, f.dot(inside, given[len(at) :]))
-            pointer = f.element(f.bases[1], scatter.dtype, source)
-            total = f.load_along(pointer, scatter.given_rest, kind, mask)
-            if scatter.adds:
-                there = f.load(place, kind, mask)
+            target = f.element(f.bases[0], out.dtype, offset)
+            source = f.add(given_start, f.dot(inside, given_strides[lead:]))
+            pointer = f.element(f.bases[1], out.dtype, source)
+            total = f.load_along(pointer, along_rest, kind, mask)
+            if adds:
+                there = f.load(target, kind, mask)
                 # True and True are True, as in NumPy; one bit and another would be 0.
                 total = there | total if kind.dtype.kind == "b" else there + total
-            if scatter.skip is None:
-                f.store(total, place, mask)
+            if picked.skip is None:
+                f.store(total, target, mask)
             else:
-                with f.when(picks[0].compare("ne", scatter.skip).text):
-                    f.store(total, place, mask)
+                with f.when(picks[0].compare("ne", picked.skip).text):
+                    f.store(total, target, mask)
     return f.kernel()

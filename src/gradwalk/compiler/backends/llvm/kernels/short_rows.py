@@ -7,13 +7,12 @@ the row itself is unrolled: each of its numbers is a vector of its own.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
-from gradwalk.compiler.backends.llvm.emit.combine import combine
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
-from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder
+from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine
 from gradwalk.compiler.plan.loop_nest import Apply, Load, Loops, Number, Position, Reduce, Store
 
 LONGEST = 16
@@ -34,9 +33,6 @@ class ShortRows(LoopsBuilder):
     def __init__(self, loops: Loops, vector_bytes: int) -> None:
         super().__init__(loops, vector_bytes)
         (self.length,) = loops.row
-        dtypes = [s.dtype for s in loops.steps if not isinstance(s, (Store, Number))]
-        self.lanes = lanes_for(dtypes, vector_bytes)
-        self.varies = loops.varies()
         self.side = len(loops.outer) - 1  # the loop that lanes lie along
 
     def write(self) -> Kernel:
@@ -57,47 +53,37 @@ class ShortRows(LoopsBuilder):
 
     def _rows(self) -> None:
         """All steps, for as many rows as there are lanes."""
-        self.values: dict[int, list[Vector]] = {}  # one per number of the row, or one for all
+        self.values = {}  # of each step a list: one value per number of the row, or one for all
         for k, step in enumerate(self.steps):
-            count = self.length if self.varies[k] else 1
-            match step:
-                case Load(access, dtype):
-                    self.values[k] = [
-                        self.load_access(access, dtype, *self._place(access, j), self.mask)
-                        for j in range(count)
-                    ]
-                case Position(dimension):
-                    self.values[k] = [self._position(dimension, j) for j in range(count)]
-                case Apply():
-                    self.values[k] = [
-                        self.apply(step, functools.partial(self._at, j=j), self.lanes, self.mask)
-                        for j in range(count)
-                    ]
-                case Reduce(how, arg, dtype):
-                    parts = (self._at(arg, j).to(dtype) for j in range(self.length))
-                    both = functools.partial(combine, how)
-                    self.values[k] = [functools.reduce(both, parts, self.identity(step))]
-                case Store(access, arg):
-                    for j in range(count):
-                        place = self._place(access, j)
-                        self.store_access(access, self._at(arg, j), *place, self.mask)
+            along = self._along(self.length if self.varies[k] else 1)
+            if isinstance(step, Reduce):
+                parts = (self.value(step.arg).to(step.dtype) for _ in self._along(self.length))
+                both = functools.partial(combine, step.how)
+                self.values[k] = [functools.reduce(both, parts, self.identity(step))]
+            elif isinstance(step, Store):
+                for _ in along:
+                    self.store_access(step, self.value(step.arg))
+            elif not isinstance(step, Number):
+                self.values[k] = [self.compute(k, step) for _ in along]
 
-    def _at(self, k: int, j: int) -> Vector:
-        """The value of a step at one number of the row."""
+    def _along(self, count: int) -> Iterator[None]:
+        """Go to each number of the row in turn."""
+        for j in range(count):
+            self.j = j
+            yield
+
+    def value(self, k: int) -> Vector:
         step = self.steps[k]
         if isinstance(step, Number):
-            kind = Type(step.dtype, self.lanes)
-            return Vector(self, kind, kind.constant(step.value))
-        values = self.values[k]
-        return values[j if len(values) > 1 else 0]
+            return self.compute(k, step)
+        values: list[Vector] = self.values[k]
+        return values[self.j if len(values) > 1 else 0]
 
-    def _position(self, dimension: int, j: int) -> Vector:
+    def position(self, dimension: int) -> Vector:
         if dimension <= self.side:
-            return self.position(self.indices[dimension], dimension == self.side)
-        kind = Type(INT64.dtype, self.lanes)
-        return Vector(self, kind, kind.constant(j))
+            return self.index(self.indices[dimension], dimension == self.side)
+        return self.constant(Type(INT64.dtype, self.lanes), self.j)
 
-    def _place(self, access: int, j: int) -> tuple[I64, I64]:
-        """The offset of one number of the rows in an array, and its stride from row to row."""
+    def place(self, access: int) -> tuple[I64, I64]:
         strides = self.strides[access]
-        return self.add(self.starts[access], self.multiply(j, strides[-1])), strides[self.side]
+        return self.add(self.starts[access], self.multiply(self.j, strides[-1])), strides[self.side]

@@ -15,103 +15,78 @@ Arrays of the block: values, positions, x, scratch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector
 from gradwalk.compiler.plan.buffers import Slice
 
 FEW = 128  # up to here the best are kept in a list
 PIECE = 32  # elements whose order is found by counting
 POSITIONS = np.dtype(np.int64)
-Strides = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Sort:
-    """Loops over (others..., axis); `count` elements of each row are asked for."""
-
-    dtype: np.dtype[Any]
-    descending: bool
-    count: int
-    lengths: tuple[int, ...]  # of x
-    strides: tuple[Strides, Strides, Strides]  # of values, positions and x
-
-    @property
-    def keeps_a_list(self) -> bool:
-        """Whether a short list of the best suffices."""
-        return self.count <= FEW and self.count * 8 <= self.lengths[-1]
-
-    @property
-    def scratch(self) -> int:
-        """Bytes for each thread."""
-        return 2 * self.room * (self.dtype.itemsize + POSITIONS.itemsize)
-
-    @property
-    def room(self) -> int:
-        """Elements in each half of the scratch memory."""
-        return -(-(self.count if self.keeps_a_list else self.lengths[-1]) // 8) * 8
-
-
-def sort_of(places: list[Slice], axis: int, descending: bool) -> Sort:
-    """The loops of a sort along an axis, of values, positions and x."""
-    values, _, x = places
-    order = [i for i, n in enumerate(x.shape) if i != axis and n != 1] + [axis]
-    strides = [tuple(p.strides[i] for i in order) for p in places]
-    dtype = np.dtype(np.uint8) if x.dtype.kind == "b" else x.dtype
-    lengths = tuple(x.shape[i] for i in order)
-    return Sort(dtype, descending, values.shape[axis], lengths, tuple(strides))  # type: ignore[arg-type]
-
-
-def sort_kernel(sort: Sort, vector_bytes: int) -> Kernel:
-    """The kernel of a sort."""
-    return _SortBuilder(sort, vector_bytes).write()
+def sort_kernel(places: Sequence[Slice], axis: int, descending: bool, vector_bytes: int) -> Kernel:
+    """The kernel of a sort along an axis, of values, positions and x."""
+    return _SortBuilder(places, axis, descending, vector_bytes).write()
 
 
 class _SortBuilder(KernelBuilder):
-    def __init__(self, sort: Sort, vector_bytes: int) -> None:
+    """Loops over (others..., axis); `count` elements of each row are asked for."""
+
+    def __init__(
+        self, places: Sequence[Slice], axis: int, descending: bool, vector_bytes: int
+    ) -> None:
         super().__init__(4)
-        self.sort = sort
-        self.key = Type(sort.dtype)
-        self.lanes = min(vector_bytes // sort.dtype.itemsize, PIECE)
+        self.descending = descending
+        values, _, x = places
+        order = [i for i, n in enumerate(x.shape) if i != axis and n != 1] + [axis]
+        self.lengths = [x.shape[i] for i in order]
+        self.all_strides = [[place.strides[i] for i in order] for place in places]
+        self.wanted = values.shape[axis]
+        self.key = Type(np.dtype(np.uint8) if x.dtype.kind == "b" else x.dtype)
+        self.lanes = min(vector_bytes // self.key.dtype.itemsize, PIECE)
 
     def write(self) -> Kernel:
-        sort = self.sort
-        *others, self.length = [self.runtime(n) for n in sort.lengths]
-        self.count = self.runtime(sort.count)
-        rounds = self.runtime((-(-sort.lengths[-1] // PIECE) - 1).bit_length())
-        strides = [[self.runtime(s) for s in each] for each in sort.strides]
+        dtype, longest = self.key.dtype, self.lengths[-1]
+        keeps_a_list = self.wanted <= FEW and self.wanted * 8 <= longest
+        room = (
+            -(-(self.wanted if keeps_a_list else longest) // 8) * 8
+        )  # in each half of the scratch
+        scratch_bytes = 2 * room * (dtype.itemsize + POSITIONS.itemsize)
+        *others, self.length = self.runtimes(*self.lengths)
+        self.count, rounds = self.runtimes(self.wanted, (-(-longest // PIECE) - 1).bit_length())
+        strides = [self.runtimes(*each) for each in self.all_strides]
         self.strides = [each[-1] for each in strides]  # along the axis
-        own = self.multiply("%thread", self.runtime(sort.scratch))
-        half = self.runtime(sort.room)
+        own = self.multiply("%thread", self.runtime(scratch_bytes))
+        half = self.runtime(room)
         scratch = self.pointer("i8", self.bases[3], own)
-        keys = [scratch, self.element(scratch, sort.dtype, half)]
-        places = [self.element(keys[1], sort.dtype, half)]
+        keys = [scratch, self.element(scratch, dtype, half)]
+        places = [self.element(keys[1], dtype, half)]
         places.append(self.element(places[0], POSITIONS, half))
         with self.loop(*self.share(self.multiply_all(others))) as unit:
             at = self.unravel(unit.index, others)
             self.rows = [
-                self.element(base, dtype, self.dot(at, each))
-                for base, dtype, each in zip(
-                    self.bases, (sort.dtype, POSITIONS, sort.dtype), strides, strict=False
+                self.element(base, kind, self.dot(at, each))
+                for base, kind, each in zip(
+                    self.bases, (dtype, POSITIONS, dtype), strides, strict=False
                 )
             ]
-            if sort.keeps_a_list:
+            if keeps_a_list:
                 self._keep(keys[0], places[0])
                 self._give(keys[0], places[0])
             else:
                 self._count_ranks(keys, places[0])
                 self._give(*self._merge(rounds, keys, places))
-        return self.kernel(scratch=sort.scratch)
+        return self.kernel(scratch=scratch_bytes)
 
     # -- elements --------------------------------------------------------------------------------
 
     def _key(self, base: str, index: I64) -> Vector:
-        return self.load(self.element(base, self.sort.dtype, index), self.key)
+        return self.load(self.element(base, self.key.dtype, index), self.key)
 
     def _position(self, base: str, index: I64) -> Vector:
         return self.load(self.element(base, POSITIONS, index), INT64)
@@ -125,7 +100,7 @@ class _SortBuilder(KernelBuilder):
 
     def _before(self, first: Vector, second: Vector) -> Vector:
         """Whether the first comes strictly before the second."""
-        down = self.sort.descending
+        down = self.descending
         before = first > second if down else first < second
         if not first.type.is_float:
             return before
@@ -151,7 +126,7 @@ class _SortBuilder(KernelBuilder):
 
     def _rank(self, keys: str, start: I64, count: I64, element: Vector, number: I64) -> str:
         """How many of a piece come before one of its elements: one bit for each."""
-        kind = Type(self.sort.dtype, self.lanes)
+        kind = Type(self.key.dtype, self.lanes)
         one = element.spread(self.lanes)
         before: I64 = 0
         after: I64 = 0
@@ -197,9 +172,9 @@ class _SortBuilder(KernelBuilder):
             i, j = loop.carried
             left, right = (self._key(self.source[0], self.smaller(n, last)) for n in (i, j))
             before = self._before(right, left).text
-            used_up = self.set(f"icmp sge i64 {i}, {middle}")
+            used_up = self.compare("sge", i, middle)
             wanted = self.set(f"or i1 {used_up}, {before}")
-            there = self.set(f"icmp slt i64 {j}, {end}")
+            there = self.compare("slt", j, end)
             takes = Vector(self, Type(np.dtype(np.bool_)), self.set(f"and i1 {there}, {wanted}"))
             place = self.select(takes.text, "i64", j, i)
             self._put(self.target[0], loop.index, takes.choose(right, left))
@@ -219,7 +194,7 @@ class _SortBuilder(KernelBuilder):
         with self.loop(0, self.length) as loop:
             element = self._element(loop.index)
             better = self._before(element, self._key(keys, last)).text
-            fills = self.set(f"icmp slt i64 {loop.index}, {self.count}")
+            fills = self.compare("slt", loop.index, self.count)
             with self.when(self.set(f"or i1 {better}, {fills}")):
                 self._insert(keys, places, element, loop.index)
 
@@ -227,8 +202,8 @@ class _SortBuilder(KernelBuilder):
         """Go through the list with the element, and from its place on with the one it displaces."""
         known = self.smaller(position, self.count)
         start = [element, Vector(self, INT64, position)]
-        with self.loop(0, known, carried=pairs(start)) as loop:
-            held, held_place = renamed(start, loop.carried)
+        with self.loop(0, known, carried=start) as loop:
+            held, held_place = loop.carried
             here, here_place = self._key(keys, loop.index), self._position(places, loop.index)
             # One that came from further on never goes before an equal one.
             earlier = held_place < here_place
@@ -236,9 +211,9 @@ class _SortBuilder(KernelBuilder):
             swaps = self._before(held, here) | (same & earlier)
             self._put(keys, loop.index, swaps.choose(held, here))
             self._put(places, loop.index, swaps.choose(held_place, here_place))
-            loop.carry(swaps.choose(here, held).text, swaps.choose(here_place, held_place).text)
-        with self.when(self.set(f"icmp slt i64 {known}, {self.count}")):
-            for base, last in zip((keys, places), renamed(start, loop.results), strict=True):
+            loop.carry(swaps.choose(here, held), swaps.choose(here_place, held_place))
+        with self.when(self.compare("slt", known, self.count)):
+            for base, last in zip((keys, places), loop.results, strict=True):
                 self._put(base, known, last)
 
     # -- results -----------------------------------------------------------------------------------

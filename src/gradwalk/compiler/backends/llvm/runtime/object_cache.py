@@ -22,17 +22,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import marshal
 import os
 import secrets
 import stat
-import struct
 import sys
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-FORMAT = 2  # of these files, and of what the compiler means by the same text: a part of every key
+FORMAT = 3  # of these files, and of what the compiler means by the same text: a part of every key
 LIMIT = 256 * 2**20  # bytes in all; the least recently used files go first
 _MAGIC = b"gradwalk"
 _STRAY_AFTER = 3600.0  # seconds after which a temporary file is a stray
@@ -74,13 +75,11 @@ def load(key: str) -> list[bytes] | None:
     except OSError:
         return None
     objects = _unpack(key, data)
-    try:
+    with suppress(OSError):
         if objects is None:
             path.unlink()  # the next store would replace it, but a sweep should not count it
         else:
             os.utime(path)  # used now: among the last to be removed
-    except OSError:
-        pass
     return objects
 
 
@@ -99,10 +98,8 @@ def store(key: str, objects: Sequence[bytes]) -> None:
             file.write(_pack(key, objects))
         os.replace(temporary, place / f"{key}.objects")
     except OSError:  # read-only, full, no such place: then it is compiled again next time
-        try:
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        except OSError:
-            pass
         return
     if _stores % _SWEEP_EVERY == 0:
         sweep(place)
@@ -130,10 +127,8 @@ def sweep(place: Path, limit: int = LIMIT) -> None:
     for _, size, path in sorted(files):
         if total <= limit:
             break
-        try:
+        with suppress(OSError):
             os.unlink(path)
-        except OSError:
-            pass
         total -= size
 
 
@@ -141,9 +136,8 @@ def sweep(place: Path, limit: int = LIMIT) -> None:
 
 
 def _pack(key: str, objects: Sequence[bytes]) -> bytes:
-    """magic, checksum of the rest, key, number of objects, their lengths, the objects."""
-    lengths = struct.pack(f"<{1 + len(objects)}Q", len(objects), *map(len, objects))
-    body = key.encode() + lengths + b"".join(objects)
+    """magic, checksum of the rest, key and objects."""
+    body = marshal.dumps((key, list(objects)))
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
@@ -151,18 +145,10 @@ def _unpack(key: str, data: bytes) -> list[bytes] | None:
     """The objects of a file, or None if it is not what was written under this key."""
     head = len(_MAGIC) + 32
     body = data[head:]
-    name = key.encode()
-    if data[:head] != _MAGIC + hashlib.sha256(body).digest() or not body.startswith(name):
+    if data[:head] != _MAGIC + hashlib.sha256(body).digest():
         return None
-    at = len(name)
-    (count,) = struct.unpack_from("<Q", body, at)
-    lengths = struct.unpack_from(f"<{count}Q", body, at + 8)
-    at += 8 * (1 + count)
-    objects = []
-    for length in lengths:
-        objects.append(body[at : at + length])
-        at += length
-    return objects
+    name, objects = marshal.loads(body)
+    return objects if name == key else None
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -22,7 +22,7 @@ import functools
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gradwalk.compiler.backends.llvm import target
@@ -42,28 +42,16 @@ class CompileError(RuntimeError):
     """LLVM refuses a text that gradwalk wrote, or a symbol is missing: a fault of gradwalk."""
 
 
-class Loaded:
-    """Code in memory, unloaded when nothing refers to it any more."""
-
-    def __init__(self, tracker: Any, addresses: dict[str, int], uses: list[Loaded]) -> None:
-        self.tracker = tracker
-        self.addresses = addresses
-        self.uses = uses  # what it calls has to stay
-
-
 class Library:
     """Addresses by name; they hold as long as this object lives."""
 
-    def __init__(self, addresses: dict[str, int], parts: list[Loaded], compiled: int) -> None:
+    def __init__(self, addresses: dict[str, int], keep: Sequence[Any], compiled: int = 0) -> None:
         self.addresses = addresses
         self.compiled = compiled  # functions that were neither in memory nor on disk
-        self._parts = parts
+        self._keep = keep  # the linker's hold on the code, and libraries that it calls
 
     def __getitem__(self, name: str) -> int:
         return self.addresses[name]
-
-    def __repr__(self) -> str:
-        return f"Library of {len(self.addresses)} functions, {self.compiled} compiled now"
 
     def function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
         """A function as a Python callable with these ctypes types; it releases the GIL."""
@@ -73,8 +61,8 @@ class Library:
         return function
 
 
-_known: weakref.WeakValueDictionary[str, Loaded] = weakref.WeakValueDictionary()  # by key
-_owners: weakref.WeakValueDictionary[int, Loaded] = weakref.WeakValueDictionary()  # by address
+_known: weakref.WeakValueDictionary[str, Library] = weakref.WeakValueDictionary()  # by key
+_owners: weakref.WeakValueDictionary[int, Library] = weakref.WeakValueDictionary()  # by address
 
 
 def compile_text(
@@ -91,22 +79,17 @@ def compile_text(
     given here (those of another library keep it in memory). `threads` generate the code (by
     default as many as are worth it).
     """
-    keys = {name: object_cache.key_of(name, text) for name, text in functions.items()}
-    parts: dict[str, Loaded] = {}
-    missing: dict[str, str] = {}
-    for name in sorted(functions):
-        if (known := _known.get(keys[name])) is not None:
-            parts[name] = known
-        else:
-            missing[name] = functions[name]
+    keys = {name: object_cache.key_of(name, functions[name]) for name in sorted(functions)}
+    parts = {name: known for name, key in keys.items() if (known := _known.get(key)) is not None}
+    missing = [name for name in keys if name not in parts]
     compiled = 0
     if missing:
-        texts, declared = list(missing.values()), sorted(set(declarations))
-        loaded, fresh = _load_or_compile(texts, list(missing), declared, symbols or {}, threads)
-        compiled = len(missing) if fresh else 0
+        texts, declared = [functions[name] for name in missing], sorted(set(declarations))
+        loaded = _load_or_compile(texts, missing, declared, symbols or {}, threads)
+        compiled = loaded.compiled
         for name in missing:
             parts[name] = _known[keys[name]] = loaded
-    addresses = {name: parts[name].addresses[name] for name in functions}
+    addresses = {name: parts[name][name] for name in functions}
     return Library(addresses, list(set(parts.values())), compiled)
 
 
@@ -114,9 +97,7 @@ def compile_module(
     text: str, names: Iterable[str], symbols: Mapping[str, int] | None = None
 ) -> Library:
     """A whole module of several functions, with what it declares; its own copy at each call."""
-    names = list(names)
-    loaded, fresh = _load_or_compile([text], names, [], symbols or {}, threads=1)
-    return Library(loaded.addresses, [loaded], len(names) if fresh else 0)
+    return _load_or_compile([text], list(names), [], symbols or {}, threads=1)
 
 
 def assembly(functions: Mapping[str, str], declarations: Iterable[Declaration] = ()) -> str:
@@ -131,8 +112,8 @@ def _load_or_compile(
     declarations: list[Declaration],
     symbols: Mapping[str, int],
     threads: int | None,
-) -> tuple[Loaded, bool]:
-    """The code in memory, and whether it had to be compiled."""
+) -> Library:
+    """The code in memory, from disk or else compiled."""
     host = target.host()
     machine = [host.triple, host.cpu, host.features, host.llvm_version]
     lines = [d.text for d in declarations]
@@ -140,12 +121,14 @@ def _load_or_compile(
     stored = object_cache.load(key)
     if stored is not None:
         try:
-            return _link(stored, names, declarations, symbols), False
+            return _link(stored, names, declarations, symbols)
         except CompileError:  # written by something else under the same name: make it anew
             pass
     objects = _generate(texts, lines, threads)
     object_cache.store(key, objects)
-    return _link(objects, names, declarations, symbols), True
+    library = _link(objects, names, declarations, symbols)
+    library.compiled = len(names)
+    return library
 
 
 # -- text to object code -----------------------------------------------------------------------
@@ -273,7 +256,7 @@ def _link(
     names: list[str],
     declarations: list[Declaration],
     symbols: Mapping[str, int],
-) -> Loaded:
+) -> Library:
     """Load object code; the process's own symbols fill what it calls."""
     builder = target.binding().JITLibraryBuilder().add_current_process()
     for data in objects:
@@ -287,10 +270,10 @@ def _link(
     except RuntimeError as error:
         raise CompileError(f"{error}{_unresolved(declarations, symbols)}") from error
     uses = [owner for a in symbols.values() if (owner := _owners.get(a)) is not None]
-    loaded = Loaded(tracker, {name: tracker[name] for name in names}, uses)
-    for address in loaded.addresses.values():
-        _owners[address] = loaded
-    return loaded
+    library = Library({name: tracker[name] for name in names}, [tracker, *uses])
+    for address in library.addresses.values():
+        _owners[address] = library
+    return library
 
 
 def _unresolved(declarations: Iterable[Declaration], symbols: Mapping[str, int]) -> str:

@@ -116,21 +116,16 @@ class Tape:
         keep: Any = None,
     ) -> None:
         self.slots: Words = np.zeros(slots, np.int64) if isinstance(slots, int) else slots
-        starts = np.cumsum([0, *(len(entry.arguments) for entry in entries)])
-        # Each entry's block of arguments, changed in place for the next call.
+        self._entries = entries
+        # The blocks of all entries, one after the other; they may be changed between calls.
         self.arguments = _flat([entry.arguments for entry in entries])
-        self.blocks = [self.arguments[a:b] for a, b in itertools.pairwise(starts)]
-        self._entries = np.array(
-            [
-                (entry.kernel, _address(block), entry.flags)
-                for entry, block in zip(entries, self.blocks)
-            ],
-            np.int64,
-        ).reshape(-1, 3)  # (entries, 3)
+        sizes = (8 * len(entry.arguments) for entry in entries)
+        blocks = itertools.accumulate(sizes, initial=_address(self.arguments))
+        table = _flat([(e.kernel, block, e.flags) for e, block in zip(entries, blocks)])
         expected = _flat([one.words() for one in arrays])
         program = np.zeros(len(FIELD), np.int64).view(_Program)
         for name, value in dict(
-            entries=_address(self._entries),
+            entries=_address(table),
             count=len(entries),
             slots=_address(self.slots),
             most_threads=threads,
@@ -141,7 +136,7 @@ class Tape:
             refused=id(_refused),
         ).items():
             program[FIELD[name]] = value
-        program.kept = (self.slots, self.arguments, self._entries, expected, keep)
+        program.kept = (self.slots, self.arguments, table, expected, keep)
         program.expected = tuple(arrays)
         program.misfit = misfit
         self._program = program
@@ -152,16 +147,12 @@ class Tape:
         """Run once, entry by entry, and say how long each took (each with its own start and end of
         the pool, well under a microsecond when hot)."""
         Tape([], self.slots, arrays=self._program.expected).call(*arrays)
-        native = thread_pool.native()
         thread_pool.start()
-        one = self._program.copy()
-        one[FIELD["count"]] = 1
-        one[FIELD["running"]] = 0
+        threads = int(self._program[FIELD["most_threads"]])
         times = []
-        for entry in self._entries:
-            one[FIELD["entries"]] = _address(entry)
+        for tape in [Tape([entry], self.slots, threads=threads) for entry in self._entries]:
             begin = time.perf_counter()
-            native.run(_address(one))
+            tape.call()
             times.append(time.perf_counter() - begin)
         return times
 

@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwalk.compiler.backends.llvm import target
-from gradwalk.compiler.backends.llvm.runtime import calling, object_code, parking, tape_loop
+from gradwalk.compiler.backends.llvm.runtime import calling, object_code, system, tape_loop
+from gradwalk.compiler.backends.llvm.runtime.runtime_function import module_text
 from gradwalk.engine import threads
 
 SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 µs
@@ -97,7 +98,7 @@ def native() -> NativePool:
     with _lock:
         if _native is None:
             # GRADWALK_POOL=python is how Linux tests what other systems do.
-            futex = parking.has_futex(target.host())
+            futex = system.has_futex(target.host())
             _native = NativePool(futex and os.environ.get("GRADWALK_POOL") != "python")
             _apply(_native)
             if hasattr(os, "register_at_fork"):
@@ -155,20 +156,22 @@ class NativePool:
 
     def __init__(self, futex: bool) -> None:
         self.futex = futex
-        symbols = _yield_symbol()
+        called = {name: getattr(ctypes.pythonapi, name) for name in calling.SYMBOLS}
+        if sys.platform == "win32":
+            called["sched_yield"] = ctypes.CDLL("kernel32").SwitchToThread
         if not futex:
             self._parking = _PythonParking()
-            symbols |= self._parking.symbols()
-        text = tape_loop.pool_text(target.host(), futex) + calling.call_text(object.__basicsize__)
-        for name in calling.SYMBOLS:
-            symbols[name] = _address(getattr(ctypes.pythonapi, name))
+            called |= self._parking.functions
+        symbols = {name: ctypes.cast(c, ctypes.c_void_p).value or 0 for name, c in called.items()}
+        host = target.host()
+        functions = [*tape_loop.POOL, *system.system_functions(host, futex), *calling.CALL]
+        text = tape_loop.STATE + module_text(functions, host)
         names = (*tape_loop.FUNCTIONS, calling.FUNCTION)
         self.library = object_code.compile_module(text, names, symbols)
         self.method = calling.method(self.library[calling.FUNCTION])
         number = ctypes.c_int64
         function = self.library.function
-        self.run = function("gradwalk_run", ctypes.c_int32, ctypes.c_void_p)
-        self.own = function("gradwalk_own", ctypes.c_int32)
+        self.own = function("gradwalk_own", number)
         self.disown = function("gradwalk_disown", None)
         self.alive = function("gradwalk_alive", number)
         self.limits = function("gradwalk_limits", None, number, number, number)
@@ -181,7 +184,7 @@ class NativePool:
         """Reset in a forked process."""
         self._forget()
         if not self.futex:
-            self._parking.forget()
+            self._parking.condition = threading.Condition()  # another thread may have held it
 
     @functools.cached_property
     def _pause_seconds(self) -> float:
@@ -238,40 +241,20 @@ class _PythonParking:
     """Sleeping in a Python condition: for systems whose futex we do not know."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._park = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self.park)
-        self._unpark = ctypes.CFUNCTYPE(None)(self.unpark)
-
-    def forget(self) -> None:
-        """Reset in a forked process: another thread may have held the condition."""
-        self._condition = threading.Condition()
-
-    def symbols(self) -> dict[str, int]:
-        """The functions that the runtime calls."""
-        functions = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
-        return {name: _address(function) for name, function in functions.items()}
+        self.condition = threading.Condition()
+        self.functions = {  # that the runtime calls
+            "gradwalk_park": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self.park),
+            "gradwalk_unpark": ctypes.CFUNCTYPE(None)(self.unpark),
+        }
 
     def park(self, word: int, last: int) -> None:
         """Sleep while the word is the last one. The timeout is for a wake-up that a signal cut."""
         now = ctypes.c_int64.from_address(word)
-        with self._condition:
+        with self.condition:
             while now.value == last:
-                self._condition.wait(0.1)
+                self.condition.wait(0.1)
 
     def unpark(self) -> None:
         """Wake all workers."""
-        with self._condition:
-            self._condition.notify_all()
-
-
-def _yield_symbol() -> dict[str, int]:
-    """sched_yield, where the system has it under another name."""
-    if sys.platform != "win32":
-        return {}
-    windows: Any = ctypes.CDLL("kernel32")
-    return {"sched_yield": _address(windows.SwitchToThread)}
-
-
-def _address(function: Any) -> int:
-    """The address of a C function."""
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+        with self.condition:
+            self.condition.notify_all()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
 
 SINGLE = np.dtype(np.float32)
 DOUBLE = np.dtype(np.float64)
@@ -91,10 +91,10 @@ def all_lanes(name: str, *operands: Vector) -> Vector:
         for index in range(kind.lanes):
             out = out.with_lane(index, one_lane(index))
         return out
-    with function.loop(0, kind.lanes, carried=pairs([out]), at_least_once=True) as loop:
-        (inside,) = renamed([out], loop.carried)
-        loop.carry(inside.with_lane(loop.index, one_lane(loop.index)).text)
-    return renamed([out], loop.results)[0]
+    with function.loop(0, kind.lanes, carried=[out], at_least_once=True) as loop:
+        (inside,) = loop.carried
+        loop.carry(inside.with_lane(loop.index, one_lane(loop.index)))
+    return loop.results[0]
 
 
 def c_library_in_double(name: str) -> Callable[[Callable[..., Vector]], Callable[..., Vector]]:
@@ -112,13 +112,8 @@ def c_library_in_double(name: str) -> Callable[[Callable[..., Vector]], Callable
 
 def unless_any(condition: Vector, usual: Vector, otherwise: Callable[[], Vector]) -> Vector:
     """`usual`; but if the condition holds in any lane, what `otherwise` writes, for all lanes."""
-    function = usual.function
-    before = function.block
-    with function.when(condition.across("or")):
-        rare = otherwise().text
-        last = function.block
-    text = function.set(f"phi {usual.type.text} [{usual.text}, %{before}], [{rare}, %{last}]")
-    return Vector(function, usual.type, text)
+    any_lane = condition.across("or")
+    return usual.named(usual.function.either(any_lane, usual.type.text, usual.text, otherwise))
 
 
 def through_double(function: Callable[..., Vector], *operands: Vector) -> Vector:

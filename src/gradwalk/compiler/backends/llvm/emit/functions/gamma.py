@@ -1,4 +1,4 @@
-"""digamma and polygamma: log Γ and its slope, slope of the slope, and so on, in float64.
+"""lgamma, digamma and polygamma: log Γ and its slope, slope of the slope, and so on, in float64.
 
 For y ≥ ½ the asymptotic series is taken at y + N, far enough out, and the recurrence leads back; to
 the left the reflection at ½ leads there, with the derivatives of π cot πx:
@@ -15,15 +15,16 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from gradwalk.compiler.backends.llvm.emit.functions.arithmetic import products
 from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import (
     DOUBLE,
+    all_lanes,
     in_parts,
     is_single,
     polynomial,
     through_double,
 )
 from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
-from gradwalk.compiler.backends.llvm.emit.functions.powers import products
 from gradwalk.compiler.backends.llvm.emit.vector import Vector
 
 MOST_ORDER = 60  # of polygamma; beyond, NumPy
@@ -48,6 +49,11 @@ NEAR_ZERO = (
 ZERO = in_parts("1.46163214496836234126265954232572132846819", DOUBLE)
 # sin πt = t q(t²) for 0 ≤ t ≤ ½
 SINE = [(-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12)][::-1]
+
+
+def lgamma(x: Vector) -> Vector:
+    """log |Γ(x)|, the C library's; float32 through float64."""
+    return all_lanes("lgamma", x.to(DOUBLE)).to(x.type.dtype)
 
 
 def digamma(x: Vector) -> Vector:

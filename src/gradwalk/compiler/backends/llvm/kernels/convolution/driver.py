@@ -12,19 +12,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
-from gradwalk.compiler.backends.llvm.emit.vector import Type
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.convolution.parts import part_library, part_name
-from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import up
+from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
+from gradwalk.compiler.backends.llvm.kernels.convolution.parts import PARTS, part_library, part_name
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import Convolution, up
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 
-TYPES = ("ptr", "ptr", "i64", "i64", "ptr", "ptr")
 PARAMETERS = (
     "ptr noalias %bases, ptr noalias %sizes, i64 %thread, i64 %threads, ptr %finish, ptr %strides"
 )
@@ -38,13 +33,12 @@ class Driver(VectorBuilder):
     Arrays: two operands, scratch memory, then outputs and extras, which only the epilogue uses.
     """
 
-    def __init__(self, name: str, dtype: Any, host: Host) -> None:
-        dtype = np.dtype(dtype)
-        self.vector = Type(dtype, host.lanes(dtype.itemsize))
+    def __init__(self, name: str, conv: Convolution, host: Host) -> None:
+        self.conv = conv
+        self.vector = Type(conv.dtype, host.lanes(conv.dtype.itemsize))
         super().__init__(part_name(self.vector, name), PARAMETERS)
         self.many_registers = host.has_many_registers
         self.lanes = self.vector.lanes
-        self.sizes: list[int] = []
         self.scratch_bytes = 0  # for each thread
         self.first, self.second, self.scratch = (self.word("%bases", n, "ptr") for n in range(3))
         self.indices = self.set("alloca [3 x i64], align 8", "indices")
@@ -58,14 +52,9 @@ class Driver(VectorBuilder):
 
     # -- sizes and memory --------------------------------------------------------------------------
 
-    def runtime(self, size: int) -> str:
-        """A size or stride that is read when the kernel runs."""
-        self.sizes.append(size)
-        return self.word("%sizes", len(self.sizes) - 1)
-
-    def runtimes(self, *sizes: int) -> list[str]:
-        """Several sizes or strides."""
-        return [self.runtime(size) for size in sizes]
+    def size(self, number: int) -> str:
+        """One of the sizes."""
+        return self.word("%sizes", number)
 
     def areas(self, **sizes: int) -> dict[str, str]:
         """Areas of scratch memory of these sizes in bytes, each thread's own."""
@@ -88,21 +77,22 @@ class Driver(VectorBuilder):
         """A pointer into a table."""
         return self.pointer("i64", table, index)
 
-    def part(self, name: str, *arguments: tuple[str, I64]) -> None:
-        """Call one of the functions of parts.py with (type, value) pairs."""
-        self.call("void", part_name(self.vector, name), *arguments)
-
-    def part_address(self, name: str, types: Sequence[str]) -> str:
-        """One of the functions of parts.py, to be called by its address."""
-        full = part_name(self.vector, name)
-        self.declarations.add(Declaration("void", full, tuple(types)))
+    def part(self, name: str, *variant: int | str) -> str:
+        """One of the functions of parts.py."""
+        full = part_name(self.vector, name, *variant)
+        self.declarations.add(Declaration("void", full, PARTS[name].types))
         return f"@{full}"
+
+    def call_part(self, name: str, *values: I64, function: str = "") -> None:
+        """Call a part, or one of its variants."""
+        arguments = zip(PARTS[name].types, values, strict=True)
+        self.call_pointer("void", function or self.part(name), *arguments)
 
     # -- tables, copies, epilogue ------------------------------------------------------------------
 
     def offsets(self, table: str, start: I64, numbers: Sequence[I64]) -> None:
         """table[...] = start + Σ index · stride, in order; four counts and four strides."""
-        self.part("offsets", ("ptr", table), *(("i64", n) for n in (start, *numbers)))
+        self.call_part("offsets", table, start, *numbers)
 
     def fill_table(self, table: str, counts: Sequence[int], strides: Sequence[int]) -> None:
         """Fill a table from 0, with numbers that are read when the kernel runs."""
@@ -113,16 +103,7 @@ class Driver(VectorBuilder):
         target_strides: Sequence[I64],
     ) -> None:  # fmt: skip
         """Copy an array of four dimensions."""
-        numbers = (*counts, *source_strides, *target_strides)
-        self.part("copy", ("ptr", source), ("ptr", target), *(("i64", n) for n in numbers))
-
-    def part_of_batch(self, part: I64, parts: I64, batch: I64) -> tuple[str, str]:
-        """The images of one of some parts of the batch: [first, end)."""
-        first, end = (
-            self.set(f"udiv i64 {self.multiply(n, batch)}, {parts}")
-            for n in (part, self.add(part, 1))
-        )
-        return first, end
+        self.call_part("copy", source, target, *counts, *source_strides, *target_strides)
 
     def finish_rows(
         self, image: I64, channel: I64, pixel: I64, channels: I64, pixels: I64, sums: str, row: I64

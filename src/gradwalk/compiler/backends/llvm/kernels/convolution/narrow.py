@@ -10,117 +10,49 @@ s − 1 zeros between its pixels, and the weight turned round.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.kernels.convolution.driver import WORD, Driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.narrow_tiles import DOTS, OUTPUTS, VECTORS
-from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import UNITS, Convolution, Triple
+from gradwalk.compiler.backends.llvm.kernels.convolution.parts import DOTS, OUTPUTS, VECTORS
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import UNITS, Convolution
 from gradwalk.compiler.backends.llvm.target import Host
 
 FEW = 4  # channels in a group up to which vectors run along the pixels
 PIXEL_BLOCK = 2048  # pixels of the output computed together
 
 
-@dataclass(frozen=True)
-class Narrow:
-    """A convolution as these drivers take it; channels and outputs are those of one group."""
-
-    dtype: np.dtype[Any]
-    batch: int
-    groups: int
-    channels: int
-    outputs: int
-    given: Triple  # size of the image that is copied
-    image: tuple[int, ...]  # its strides over (batch, channel, *size)
-    apart: Triple  # distance of its pixels in the copy
-    before: Triple
-    full: Triple  # size of the copy
-    out: Triple
-    kernel: Triple
-    stride: Triple
-    dilation: Triple
-    weight: tuple[int, int, int]  # strides over (output, channel, place)
-    weight_group: int  # from one group to the next
-    weight_start: int = 0  # where the first place lies
-
-    @property
-    def segment(self) -> int:
-        """Columns of a row of the copy with the same remainder."""
-        return -(-self.full[2] // self.stride[2])
-
-    @property
-    def copied(self) -> tuple[int, int, int]:
-        """Strides of the copy over (channel, and the first two dimensions)."""
-        row = self.segment * self.stride[2]
-        return math.prod(self.full[:2]) * row, self.full[1] * row, row
-
-    @property
-    def columns(self) -> list[int]:
-        """Where in a row of the copy each column of the kernel reads, for the first output."""
-        s, d = self.stride[2], self.dilation[2]
-        return [j * d % s * self.segment + j * d // s for j in range(self.kernel[2])]
-
-
-def narrow_of(conv: Convolution) -> Narrow:
-    """A convolution with few outputs in a group."""
-    return Narrow(
-        conv.dtype, conv.batch, conv.groups, conv.channels, conv.outputs, conv.size, conv.x,
-        (1, 1, 1), conv.before, conv.full, conv.out, conv.kernel, conv.stride, conv.dilation,
-        conv.weight, conv.weight[0] * conv.outputs,
-    )  # fmt: skip
-
-
-def narrow_input_of(conv: Convolution) -> Narrow | None:
-    """The transpose of a convolution with few channels; None if the padding exceeds the kernel."""
-    reach = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel, strict=True)]
-    a, b, c = (r - p for r, p in zip(reach, conv.before, strict=True))
-    full = tuple(n + r for n, r in zip(conv.size, reach, strict=True))
-    used = [(n - 1) * s + 1 for n, s in zip(conv.out, conv.stride, strict=True)]
-    if min(a, b, c) < 0 or any(
-        p + n > f for p, n, f in zip((a, b, c), used, full, strict=True)
-    ):  # fmt: skip
-        return None
-    output, channel, place = conv.weight
-    return Narrow(
-        conv.dtype, conv.batch, conv.groups, conv.outputs, conv.channels, conv.out, conv.y,
-        conv.stride, (a, b, c), (full[0], full[1], full[2]), conv.size, conv.kernel, (1, 1, 1),
-        conv.dilation, (channel, output, -place), output * conv.outputs,
-        (conv.places - 1) * place,
-    )  # fmt: skip
-
-
 class NarrowDriver(Driver):
     """What both drivers share: the copy of an image, and the offsets in it."""
 
-    def __init__(self, name: str, conv: Narrow, host: Host) -> None:
-        super().__init__(name, conv.dtype, host)
-        self.narrow = conv
-
-    @property
-    def image_bytes(self) -> int:
-        """Bytes of the copy; vectors at the end of the last row reach beyond it."""
-        conv = self.narrow
-        return (conv.copied[0] * conv.channels + self.lanes) * conv.dtype.itemsize
+    def __init__(self, name: str, conv: Convolution, host: Host) -> None:
+        super().__init__(name, conv, host)
+        # Columns of a row of the copy with the same remainder.
+        self.segment = -(-conv.full[2] // conv.stride[2])
+        row = self.segment * conv.stride[2]
+        # Strides of the copy over (channel, and the first two dimensions).
+        self.copied = math.prod(conv.full[:2]) * row, conv.full[1] * row, row
+        # Steps between the lines of the output in the copy.
+        self.line_steps = [s * n for s, n in zip(self.copied[1:], conv.stride[:2], strict=True)]
+        # Vectors at the end of the last row reach beyond the copy.
+        self.image_bytes = (self.copied[0] * conv.channels + self.lanes) * conv.dtype.itemsize
+        # The weight in the order of the patch table.
+        kernel = conv.kernel
+        self.patch_counts = conv.outputs, kernel[2], conv.channels, kernel[0] * kernel[1]
 
     def prepare_image(self, area: str) -> None:
         """Clear the copy's padding, and read the numbers for copying."""
-        conv = self.narrow
+        conv = self.conv
         self.clear(area, self.runtime(self.image_bytes))
-        inside = conv.before[0] * conv.copied[1] + conv.before[1] * conv.copied[2]
+        inside = conv.before[0] * self.copied[1] + conv.before[1] * self.copied[2]
         self._target = self.at(area, self.runtime(inside))
-        self._counts = self.runtimes(conv.channels, *conv.given[:2])
-        self._from = self.runtimes(*conv.image[1:])
-        steps = (conv.copied[0], conv.copied[1] * conv.apart[0], conv.copied[2] * conv.apart[1])
+        self._counts = self.runtimes(conv.channels, *conv.size[:2])
+        self._from = self.runtimes(*conv.x[1:])
+        steps = (self.copied[0], self.copied[1] * conv.apart[0], self.copied[2] * conv.apart[1])
         self._to = self.runtimes(*steps, conv.apart[2])
         self._width, self._before, self._stride, self._segment = self.runtimes(
-            conv.given[2], conv.before[2], conv.stride[2], conv.segment
+            conv.size[2], conv.before[2], conv.stride[2], self.segment
         )
-        self._image, self._group = self.runtimes(conv.image[0], conv.image[1] * conv.channels)
+        self._image, self._group = self.runtimes(conv.x[0], conv.x[1] * conv.channels)
 
     def copy_narrow(self, image: I64, group: I64) -> None:
         """Copy an image of x into the area, its columns sorted by their remainder."""
@@ -143,8 +75,8 @@ class NarrowDriver(Driver):
 
     def fill_patch_table(self, table: str) -> None:
         """Offsets of the numbers of a patch, in the order (column of the kernel, channel, rest)."""
-        conv = self.narrow
-        channel, deep, high = conv.copied
+        conv = self.conv
+        channel, deep, high = self.copied
         counts = (1, conv.channels, *conv.kernel[:2])
         strides = (0, channel, deep * conv.dilation[0], high * conv.dilation[1])
         numbers = self.runtimes(*counts, *strides)
@@ -158,34 +90,18 @@ class NarrowDriver(Driver):
 
     def end_sizes(self) -> None:
         """Put the list of columns after all sizes."""
+        s, d = self.conv.stride[2], self.conv.dilation[2]
         self.sizes[self._list_size] = len(self.sizes)
-        self.sizes += self.narrow.columns
-
-    def each_of(self, sizes: Sequence[int], count: I64) -> Iterator[tuple[int, str]]:
-        """Go through `count` items in groups of these sizes, the largest first."""
-        done: I64 = 0
-        for size in sizes:
-            with self.loop(done, self.subtract(count, size - 1), size) as item:
-                yield size, item.index
-            done = item.index
-
-    def line_steps(self) -> list[int]:
-        """Steps between the lines of the output in the copy."""
-        conv = self.narrow
-        return [s * n for s, n in zip(conv.copied[1:], conv.stride[:2], strict=True)]
-
-    def patch_counts(self) -> tuple[int, int, int, int]:
-        """The weight in the order of the patch table."""
-        conv = self.narrow
-        return conv.outputs, conv.kernel[2], conv.channels, conv.kernel[0] * conv.kernel[1]
+        for j in range(self.conv.kernel[2]):
+            self.sizes.append(j * d % s * self.segment + j * d // s)
 
 
-def narrow_driver(conv: Narrow, host: Host) -> Driver:
+def narrow_driver(conv: Convolution, host: Host) -> Driver:
     """y from x and the weight; threads share (group, image, block of rows)."""
     f = NarrowDriver("narrow", conv, host)
     size, lanes = conv.dtype.itemsize, f.lanes
     lines, wide = conv.out[0] * conv.out[1], conv.out[2]
-    patch = conv.channels * math.prod(conv.kernel)
+    patch = conv.patch
     blocks = max(-(-lines * wide // PIXEL_BLOCK), -(-UNITS // max(conv.batch * conv.groups, 1)))
     block = -(-lines // min(blocks, lines))  # lines
     blocks = -(-lines // block)
@@ -195,7 +111,7 @@ def narrow_driver(conv: Narrow, host: Host) -> Driver:
         places=lines * vectors * WORD, targets=block * vectors * WORD, steps=patch * WORD,
         image=f.image_bytes, weight=conv.outputs * patch * size, sums=conv.outputs * row * size,
     )  # fmt: skip
-    f.fill_table(area["places"], (1, *conv.out[:2], vectors), (0, *f.line_steps(), lanes))
+    f.fill_table(area["places"], (1, *conv.out[:2], vectors), (0, *f.line_steps, lanes))
     f.fill_table(area["targets"], (1, 1, block, vectors), (0, 0, wide, lanes))
     f.fill_patch_table(area["steps"])
     f.prepare_image(area["image"])
@@ -204,7 +120,7 @@ def narrow_driver(conv: Narrow, host: Host) -> Driver:
     n_outputs, n_patch, n_row = f.runtimes(conv.outputs, patch, row)
     output, channel, place = conv.weight
     w_start, w_group = f.runtimes(conv.weight_start, conv.weight_group)
-    counts = f.patch_counts()
+    counts = f.patch_counts
     w_counts = f.runtimes(*counts)
     w_from = f.runtimes(output, place, channel, place * conv.kernel[2])
     w_to = f.runtimes(*(math.prod(counts[d + 1 :]) for d in range(4)))
@@ -224,16 +140,15 @@ def narrow_driver(conv: Narrow, host: Host) -> Driver:
         line = f.multiply(number, n_block)
         count = f.smaller(f.subtract(n_lines, line), n_block)
         places = f.entry(area["places"], f.multiply(line, n_vectors))
-        for outputs, first in f.each_of(OUTPUTS, n_outputs):
+        for outputs, first in f.in_groups(OUTPUTS, n_outputs):
             weight = f.at(area["weight"], f.multiply(first, n_patch))
             sums = f.at(area["sums"], f.multiply(first, n_row))
             all_vectors = f.multiply(count, n_vectors)
-            for several, vector in f.each_of(VECTORS[f.many_registers], all_vectors):
-                f.part(
-                    f"rows.{outputs}x{several}", ("ptr", area["image"]),
-                    ("ptr", f.entry(places, vector)), ("ptr", area["steps"]), ("i64", n_patch),
-                    ("ptr", weight), ("i64", n_patch), ("ptr", sums),
-                    ("ptr", f.entry(area["targets"], vector)), ("i64", n_row),
+            for several, vector in f.in_groups(VECTORS[f.many_registers], all_vectors):
+                f.call_part(
+                    "rows", area["image"], f.entry(places, vector), area["steps"], n_patch, weight,
+                    n_patch, sums, f.entry(area["targets"], vector), n_row,
+                    function=f.part("rows", outputs, several),
                 )  # fmt: skip
         f.finish_rows(
             image, f.multiply(group, n_outputs), f.multiply(line, n_wide), n_outputs,
@@ -243,13 +158,12 @@ def narrow_driver(conv: Narrow, host: Host) -> Driver:
     return f
 
 
-def narrow_weight_driver(conv: Narrow, y: tuple[int, ...], parts: int, host: Host) -> Driver:
-    """The gradient of the weight from x and that of y, which has these strides; the last is 1.
-    Threads share (part of the batch, group)."""
+def narrow_weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
+    """The gradient of the weight from x and that of y, whose last stride is 1; threads share (part
+    of the batch, group)."""
     f = NarrowDriver("narrow_weight", conv, host)
     size, lanes = conv.dtype.itemsize, f.lanes
-    places = math.prod(conv.kernel)
-    patch = conv.channels * places
+    places, patch = conv.places, conv.patch
     whole, rest = divmod(conv.out[2], lanes)  # vectors of a line, and what is left of it
     lines = conv.out[0] * conv.out[1]
     row = patch + lanes
@@ -259,7 +173,7 @@ def narrow_weight_driver(conv: Narrow, y: tuple[int, ...], parts: int, host: Hos
         y_rest=lines * WORD, patch=patch * WORD, image=f.image_bytes, sums=sums_size,
         added=conv.outputs * patch * size, ordered=conv.outputs * row * size,
     )  # fmt: skip
-    for name, steps in (("x", f.line_steps()), ("y", list(y[2:4]))):
+    for name, steps in (("x", f.line_steps), ("y", list(conv.y[2:4]))):
         f.fill_table(area[f"{name}_whole"], (1, *conv.out[:2], whole), (0, *steps, lanes))
         numbers = f.runtimes(1, 1, *conv.out[:2], 0, 0, *steps)
         f.offsets(area[f"{name}_rest"], f.runtime(whole * lanes), numbers)
@@ -268,8 +182,8 @@ def narrow_weight_driver(conv: Narrow, y: tuple[int, ...], parts: int, host: Hos
     n_batch, n_parts, n_groups = f.runtimes(conv.batch, parts, conv.groups)
     n_outputs, n_patch, n_row = f.runtimes(conv.outputs, patch, row)
     n_whole, n_rest, valid = f.runtimes(lines * whole, lines * bool(rest), rest)
-    y_image, y_output, sums_bytes = f.runtimes(*y[:2], sums_size)
-    counts = f.patch_counts()
+    y_image, y_output, sums_bytes = f.runtimes(*conv.y[:2], sums_size)
+    counts = f.patch_counts
     w_counts = f.runtimes(*counts)
     w_from = f.runtimes(*(math.prod(counts[d + 1 :]) for d in range(4)))
     w_to = [n_row, *f.runtimes(1, places, conv.kernel[2])]
@@ -278,23 +192,22 @@ def narrow_weight_driver(conv: Narrow, y: tuple[int, ...], parts: int, host: Hos
         part, group = f.divide(unit.index, n_groups)
         output = f.multiply(group, n_outputs)
         f.clear(area["sums"], sums_bytes)
-        with f.loop(*f.part_of_batch(part, n_parts, n_batch)) as image:
+        with f.loop(*f.share(n_batch, 1, part, n_parts)) as image:
             f.copy_narrow(image.index, group)
             with f.loop(0, n_outputs) as each:
                 channel = f.multiply(f.add(output, each.index), y_output)
                 given = f.at(f.second, f.multiply(image.index, y_image), channel)
                 start = f.multiply(each.index, n_patch)
-                for several, number in f.each_of(DOTS, n_patch):
+                for several, number in f.in_groups(DOTS, n_patch):
                     sums = f.at(area["sums"], f.multiply(f.add(start, number), lanes))
                     for name, count, used in (("whole", n_whole, lanes), ("rest", n_rest, valid)):
-                        f.part(
-                            f"dots.{several}", ("ptr", area["image"]),
-                            ("ptr", f.entry(area["patch"], number)), ("ptr", area[f"x_{name}"]),
-                            ("ptr", given), ("ptr", area[f"y_{name}"]), ("i64", count),
-                            ("i64", used), ("ptr", sums),
+                        f.call_part(
+                            "dots", area["image"], f.entry(area["patch"], number),
+                            area[f"x_{name}"], given, area[f"y_{name}"], count, used, sums,
+                            function=f.part("dots", several),
                         )  # fmt: skip
         total = f.multiply(n_outputs, n_patch)
-        f.part("lanes", ("ptr", area["sums"]), ("i64", total), ("ptr", area["added"]))
+        f.call_part("lanes", area["sums"], total, area["added"])
         f.copy(area["added"], area["ordered"], w_counts, w_from, w_to)
         f.finish_rows(part, output, 0, n_outputs, n_patch, area["ordered"], n_row)
     f.end_sizes()

@@ -9,8 +9,8 @@ size 1. Strides are in elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,9 @@ class Convolution:
     y: tuple[int, ...]
     weight: tuple[int, int, int]  # over (output, channel, place in the kernel)
     patch_stride: int  # of the weight, over channel and place together
+    weight_group: int  # from one group of the weight to the next
+    weight_start: int = 0  # where the first place of the kernel lies
+    apart: Triple = (1, 1, 1)  # distance of neighbouring pixels of x once it is padded
 
     @property
     def padded(self) -> bool:
@@ -57,7 +60,8 @@ class Convolution:
     @property
     def full(self) -> Triple:
         """The size with padding."""
-        a, b, c = (n + p + q for n, p, q in zip(self.size, self.before, self.after))
+        sizes = zip(self.size, self.apart, self.before, self.after, strict=True)
+        a, b, c = ((n - 1) * step + 1 + p + q for n, step, p, q in sizes)
         return a, b, c
 
     @property
@@ -90,12 +94,9 @@ class Convolution:
         return self.patch_strides[0] * self.channels * self.dtype.itemsize * self.padded
 
 
-def convolution_of(
-    x: Slice, weight: Slice, y: Slice, *,
-    stride: Sequence[int], padding: Sequence[tuple[int, int]], dilation: Sequence[int], groups: int,
-) -> Convolution:  # fmt: skip
+def convolution_of(x: Slice, weight: Slice, y: Slice, attrs: Mapping[str, Any]) -> Convolution:
     """The convolution of arrays (batch, C, *size), (O, C / groups, *kernel), (batch, O, *out)."""
-    count = len(x.shape) - 2
+    padding, groups, count = attrs["padding"], attrs["groups"], len(x.shape) - 2
     if count > 3 or not count >= 1:
         raise NoKernel(f"{count} spatial dimensions")
     if x.dtype != y.dtype or x.dtype != weight.dtype or x.dtype.name not in ("float32", "float64"):
@@ -109,13 +110,32 @@ def convolution_of(
         return (*place.strides[:2], *three(place.strides[2:], 0))
 
     o, c, *kernel = weight.strides
+    outputs = y.shape[1] // groups
     return Convolution(
-        x.dtype, x.shape[0], groups, x.shape[1] // groups, y.shape[1] // groups,
+        x.dtype, x.shape[0], groups, x.shape[1] // groups, outputs,
         three(x.shape[2:], 1), three(y.shape[2:], 1), three(weight.shape[2:], 1),
-        three(stride, 1), three(dilation, 1),
+        three(attrs["stride"], 1), three(attrs["dilation"], 1),
         three([p for p, _ in padding], 0), three([p for _, p in padding], 0),
         strides(x), strides(y), (o, c, one_stride(weight.shape[2:], kernel)),
-        one_stride(weight.shape[1:], weight.strides[1:]),
+        one_stride(weight.shape[1:], weight.strides[1:]), o * outputs,
+    )  # fmt: skip
+
+
+def transposed(conv: Convolution) -> Convolution | None:
+    """The gradient of x as a convolution of y, with zeros between its pixels where there is a
+    stride, and the weight turned round; None if the padding exceeds the kernel."""
+    reach = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel, strict=True)]
+    a, b, c = (r - p for r, p in zip(reach, conv.before, strict=True))
+    used = [(n - 1) * s + 1 for n, s in zip(conv.out, conv.stride, strict=True)]
+    room = zip(conv.size, reach, (a, b, c), used, strict=True)
+    d, e, f = (n + r - p - u for n, r, p, u in room)
+    if min(a, b, c, d, e, f) < 0:
+        return None
+    output, channel, place = conv.weight
+    return replace(
+        conv, channels=conv.outputs, outputs=conv.channels, size=conv.out, out=conv.size,
+        x=conv.y, y=conv.x, stride=(1, 1, 1), apart=conv.stride, before=(a, b, c), after=(d, e, f),
+        weight=(channel, output, -place), weight_start=(conv.places - 1) * place,
     )  # fmt: skip
 
 

@@ -1,8 +1,7 @@
 """Matrix products with an epilogue, as register-tiled kernels.
 
 sizes: structure and sizes of a product, and how it is cut up
-kernel: the kernel of one structure: a call of the driver
 epilogue: what is done to every vector of the product
-driver: what all products share: threads, panels, tiles
-packing, tile: a panel of b made contiguous; the sums in registers
+driver: the kernel of one structure, and what all products share: threads, panels, tiles
+tile: the sums in registers; a panel of b made contiguous
 """

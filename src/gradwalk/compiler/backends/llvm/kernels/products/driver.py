@@ -1,4 +1,7 @@
-"""The function that all product kernels of a dtype share: threads, panels, packing, tiles.
+"""The kernel of a product, and the function that all of a dtype share: threads, panels, tiles.
+
+Arrays of a kernel's block: a, b, scratch memory (`Kernel.scratch` bytes for each thread), the
+outputs, the extras. After them the numbers of `product_of`. All it does is to call
 
     void product.v16f32(ptr bases, ptr sizes, i64 thread, i64 threads, ptr finish, i1 plain)
 
@@ -17,43 +20,58 @@ and given to the kernels as a symbol.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
-from gradwalk.compiler.backends.llvm.emit.vector import Type
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, fast_arithmetic
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
+from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
+from gradwalk.compiler.backends.llvm.kernels.products.epilogue import Epilogue, driver_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     DEPTH,
     DIRECT,
     EXCHANGED,
     PACKING,
     SIZES,
+    EpilogueArray,
+    Product,
     Tiling,
     tiling,
 )
-from gradwalk.compiler.backends.llvm.kernels.products.tile import tile_function
+from gradwalk.compiler.backends.llvm.kernels.products.tile import (
+    PACK_PARAMETERS,
+    tile_function,
+    write_pack,
+)
+from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 
-TYPES = ("ptr", "ptr", "i64", "i64", "ptr", "i1")
 PARAMETERS = (
     "ptr noalias %bases, ptr noalias %sizes, i64 %thread, i64 %threads, ptr %finish, i1 %plain"
 )
 
 
-def driver_name(dtype: Any, host: Host) -> str:
-    """The name of the shared function for this dtype."""
-    return f"product.{Type(np.dtype(dtype), tiling(dtype, host).lanes).suffix}"
-
-
-def driver(dtype: Any, host: Host) -> tuple[str, str, frozenset[Declaration]]:
-    """The shared function: its name, its text (with its tiles and packing), its declarations."""
-    f = _ProductDriver(driver_name(dtype, host), np.dtype(dtype), tiling(dtype, host))
+@functools.cache
+def driver(dtype: np.dtype[Any], host: Host) -> Library:
+    """The shared function for this dtype, in memory, with its tiles and packing."""
+    name = f"product.{Type(dtype, tiling(dtype, host).lanes).suffix}"
+    with fast_arithmetic(False):  # it is the same for all programs
+        f = _ProductDriver(name, dtype, tiling(dtype, host))
     parts = [*f.helpers, f]
     declarations = frozenset().union(*(part.declarations for part in parts))
-    return f.name, "\n".join(part.finish() for part in parts), declarations
+    return compile_text({name: "\n".join(part.finish() for part in parts)}, declarations)
+
+
+def product_kernel(product: Product, host: Host, epilogue: Epilogue | None = None) -> Kernel:
+    """The kernel of products of this structure, without its sizes (`sized` adds them); without an
+    epilogue the product itself is the only output."""
+    plain = epilogue is None and product.outputs == (EpilogueArray(product.dtype, 1),)
+    shared = driver(product.dtype, host).addresses
+    (name,) = shared
+    lanes, last = tiling(product.dtype, host).lanes, ("i1", "true" if plain else "false")
+    return driver_kernel(name, product, lanes, epilogue, 0, last, symbols=shared)
 
 
 class _ProductDriver(VectorBuilder):
@@ -69,28 +87,27 @@ class _ProductDriver(VectorBuilder):
             for rows in tile.rows
             for vectors in (1, 2)
         }
-        packs = {
-            unit: pack_function(f"{name}.pack.{unit or 'any'}", self.vector, unit, private=True)
-            for unit in PACKING
-        }
-        self.helpers = [*self.tiles.values(), *packs.values()]
+        self.helpers = [*self.tiles.values()]
+        for unit in PACKING:
+            self.helpers.append(VectorBuilder(f"{name}.pack.{unit}", PACK_PARAMETERS, private=True))
+            write_pack(self.helpers[-1], self.vector, unit)
 
         self.indices = self.set("alloca [3 x i64], align 8", "indices")
-        self.size = {name: self.word("%sizes", number) for number, name in enumerate(SIZES)}
+        self.named = {name: self.word("%sizes", number) for number, name in enumerate(SIZES)}
         first, second, scratch, self.out = (self.word("%bases", n, "ptr") for n in range(4))
         exchanged = self._has(EXCHANGED)
         self.a = self.select(exchanged, "ptr", second, first)
         self.b = self.select(exchanged, "ptr", first, second)
-        mine = self.multiply("%thread", self.size["scratch"])
+        mine = self.multiply("%thread", self.named["scratch"])
         self.scratch = self.pointer("i8", scratch, mine)
-        self.pack = f"@{packs[None].name}"
+        self.pack = f"@{name}.pack.any"
         for unit, bit in PACKING.items():
-            if unit is not None:
-                self.pack = self.select(self._has(bit), "ptr", f"@{packs[unit].name}", self.pack)
+            if bit:
+                self.pack = self.select(self._has(bit), "ptr", f"@{name}.pack.{unit}", self.pack)
         self.columns_of_tiles()
 
     def _has(self, bit: int) -> str:
-        return self.differ(self.set(f"and i64 {self.size['form']}, {bit}"), 0)
+        return self.differ(self.set(f"and i64 {self.named['form']}, {bit}"), 0)
 
     def _element(self, base: str, *indices: I64) -> str:
         return self.element(base, self.vector.dtype, *indices)
@@ -99,14 +116,14 @@ class _ProductDriver(VectorBuilder):
 
     def columns_of_tiles(self) -> None:
         """For each (batch, block, panel) of which this thread has tiles: these tiles."""
-        tiles = self.size["tiles"]
+        tiles = self.named["tiles"]
         count: I64 = tiles
         for name in ("panels", "blocks", "batch 0", "batch 1", "batch 2"):
-            count = self.multiply(count, self.size[name])
+            count = self.multiply(count, self.named[name])
         first, end = self.share(count)
         first_column = self.set(f"udiv i64 {first}, {tiles}")
         last_column = self.set(f"sdiv i64 {self.subtract(end, 1)}, {tiles}")
-        nothing = self.set(f"icmp eq i64 {first}, {end}")
+        nothing = self.compare("eq", first, end)
         end_column = self.select(nothing, "i64", first_column, self.add(last_column, 1))
         with self.loop(first_column, end_column) as column:
             start = self.multiply(column.index, tiles)
@@ -118,7 +135,7 @@ class _ProductDriver(VectorBuilder):
 
     def column(self, column: I64, first_tile: I64, end_tile: I64) -> None:
         """The tiles [first, end) of one block with one panel of b."""
-        size, tile = self.size, self.tile
+        size, tile = self.named, self.tile
         counts = [size[name] for name in ("batch 0", "batch 1", "batch 2", "blocks", "panels")]
         *indices, block, panel = self.unravel(column, counts)
         for number, index in enumerate(indices):
@@ -129,9 +146,9 @@ class _ProductDriver(VectorBuilder):
         )
         j = self.multiply(panel, tile.width)
         columns = self.smaller(self.subtract(size["n"], j), tile.width)
-        wide = self.set(f"icmp sgt i64 {columns}, {tile.lanes}")
+        wide = self.compare("sgt", columns, tile.lanes)
         width = self.select(wide, "i64", tile.width, tile.lanes)
-        whole = self.set(f"icmp eq i64 {columns}, {width}")
+        whole = self.compare("eq", columns, width)
         functions = {
             rows: self.select(
                 wide, "ptr", *(f"@{self.tiles[rows, vectors].name}" for vectors in (2, 1))
@@ -147,7 +164,7 @@ class _ProductDriver(VectorBuilder):
         packs = self.set(f"xor i1 {in_place}, true")
         b_k = self.select(in_place, "i64", size["b k"], width)
         # Scratch memory: the sums of one tile, or of all tiles if k is cut; after it the panel.
-        deep = self.set(f"icmp sgt i64 {size['k']}, {DEPTH}")
+        deep = self.compare("sgt", size["k"], DEPTH)
         tile_numbers = tile.rows[0] * tile.width
         held = self.select(deep, "i64", size["tiles"], 1)
         packed = self._element(self.scratch, self.multiply(held, tile_numbers))
@@ -165,9 +182,9 @@ class _ProductDriver(VectorBuilder):
                     f"i64 {depth}, i64 {columns}, ptr {packed}, i64 {width})"
                 )
             used = self.select(in_place, "ptr", source, packed)
-            adds = self.set(f"icmp sgt i64 {k}, 0")
+            adds = self.compare("sgt", k, 0)
             next_k = self.add(k, DEPTH)
-            last = self.set(f"icmp sge i64 {next_k}, {size['k']}")
+            last = self.compare("sge", next_k, size["k"])
             goes_on = self.set(f"xor i1 {stored}, true")
             finishes = self.set(f"and i1 {last}, {goes_on}")
             with self.loop(first_tile, end_tile) as turn:
@@ -180,26 +197,17 @@ class _ProductDriver(VectorBuilder):
                 mine = self._element(
                     a, self.multiply(i, size["a m"]), self.multiply(k, size["a k"])
                 )
-                self.rows(functions, rows, mine, used, b_k, depth, sums, sums_row, adds)
+                a_m, a_k = size["a m"], size["a k"]
+                # By the largest tile, then by smaller ones.
+                for step, row in self.in_groups(tile.rows, rows):
+                    line = self._element(mine, self.multiply(row, a_m))
+                    to = self._element(sums, self.multiply(row, sums_row))
+                    self.do(
+                        f"call void {functions[step]}(ptr {line}, i64 {a_m}, i64 {a_k}, "
+                        f"ptr {used}, i64 {b_k}, i64 {depth}, ptr {to}, i64 {sums_row}, i1 {adds})"
+                    )
                 with self.when(finishes):
                     self.do(
                         f"call void %finish(ptr %bases, ptr %sizes, ptr {self.indices}, i64 {i}, "
                         f"i64 {j}, i64 {rows}, i64 {columns}, ptr {sums}, i64 {sums_row})"
                     )
-
-    def rows(
-        self, functions: dict[int, str], rows: I64, a: str, b: str, b_k: I64, depth: I64,
-        sums: str, sums_row: I64, adds: str,
-    ) -> None:  # fmt: skip
-        """The sums of `rows` rows: by the largest tile, then by smaller ones."""
-        a_m, a_k = self.size["a m"], self.size["a k"]
-        done: I64 = 0
-        for step in self.tile.rows:
-            with self.loop(done, self.subtract(rows, step - 1), step) as row:
-                mine = self._element(a, self.multiply(row.index, a_m))
-                target = self._element(sums, self.multiply(row.index, sums_row))
-                self.do(
-                    f"call void {functions[step]}(ptr {mine}, i64 {a_m}, i64 {a_k}, ptr {b}, "
-                    f"i64 {b_k}, i64 {depth}, ptr {target}, i64 {sums_row}, i1 {adds})"
-                )
-            done = row.index

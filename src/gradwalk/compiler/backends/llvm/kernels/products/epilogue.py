@@ -13,9 +13,8 @@ from typing import Any
 
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
-from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder, helper_name
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder, helper_name
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import DIMENSIONS, Product, first_stride
 from gradwalk.compiler.plan.loop_nest import Apply, Given, Load, Loops, Number, Store
 from gradwalk.compiler.plan.lowering import ProductSteps
@@ -119,15 +118,23 @@ class EpilogueBuilder(VectorBuilder):
             self.store_along(result, pointers[number], self.column_steps[number], mask)
 
 
-class DriverCall(KernelBuilder):
-    """A kernel that calls a shared driver with a list of its arrays."""
+def driver_kernel(
+    driver: str, product: Product, lanes: int, epilogue: Epilogue | None, start: int,
+    last: tuple[str, str | int], **facts: Any,
+) -> Kernel:  # fmt: skip
+    """A kernel that calls a shared driver with a list of its arrays, and with the epilogue.
 
-    def __init__(self, arrays: int) -> None:
-        super().__init__(arrays)
-        self.list = self.set(f"alloca [{arrays} x ptr], align 8", "bases")
-        for number, base in enumerate(self.bases):
-            self.store_word(base, self.list, number, "ptr")
-
-    def numbers(self, start: int) -> str:
-        """The address of the numbers of the block, from this one on."""
-        return self.pointer("i64", "%args", 2 * len(self.bases) + start)
+    The numbers that the driver reads begin with number `start` of the block; its last argument is
+    (type, value), or a pointer to one of these numbers.
+    """
+    f = KernelBuilder(3 + len(product.outputs) + len(product.extras))
+    listed = f.set(f"alloca [{len(f.bases)} x ptr], align 8", "bases")
+    for number, base in enumerate(f.bases):
+        f.store_word(base, listed, number, "ptr")
+    numbers = 2 * len(f.bases)
+    given = ("ptr", listed), ("ptr", f.pointer("i64", "%args", numbers + start))
+    if isinstance(last[1], int):
+        last = last[0], f.pointer("i64", "%args", numbers + last[1])
+    threads = ("i64", "%thread"), ("i64", "%threads")
+    f.call("void", driver, *given, *threads, ("ptr", f"@{FINISH}"), last)
+    return f.kernel(EpilogueBuilder(product, lanes, epilogue), **facts)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.target import Host
-
-Strides = tuple[int, ...]
+from gradwalk.compiler.plan.buffers import Slice
 
 # Depth of a stretch of k that is summed in registers; longer sums are sums of stretches. It keeps
 # panels in the cache, and errors small: those of a sum grow with its length.
@@ -65,66 +65,11 @@ class Product(NamedTuple):
     extras: tuple[EpilogueArray, ...] = ()
 
 
-class Sizes(NamedTuple):
-    """The sizes of a product, and the strides in elements of its arrays: a over (batch..., m, k),
-    b over (batch..., k, n), outputs and extras over (batch..., m, n). The batch has 3 dimensions,
-    the first ones of size 1 if it needs fewer."""
-
-    batch: tuple[int, ...]
-    m: int
-    n: int
-    k: int
-    a: Strides
-    b: Strides
-    outputs: tuple[Strides, ...]
-    extras: tuple[Strides, ...] = ()
-    exchanged: bool = False  # what is called a here is the block's second array, and b its first
-
-
 # Bits of `form`, which says how b is read: where it is, by tiles of whole vectors, or else packed,
 # by the function for stride 1 along n, along k or along neither; and whether it comes first.
 DIRECT = 1
-PACKING = {"n": 2, "k": 4, None: 0}
-EXCHANGED = 8
-
-
-class Schedule(NamedTuple):
-    """How a product is cut up. A *panel* is `width` columns of b, a *block* so many tiles of rows
-    of a; a panel is packed, or read where it is, and used with all tiles of a block."""
-
-    panels: int
-    blocks: int
-    tiles: int  # in a block
-    form: int
-    scratch: int  # bytes for each thread
-
-    @classmethod
-    def of(cls, product: Product, sizes: Sizes, host: Host) -> Schedule:
-        """The schedule for these sizes; it does not depend on the number of threads."""
-        size = product.dtype.itemsize
-        tile = tiling(product.dtype, host)
-        rows = tile.rows[0]
-        tiles = -(-sizes.m // rows)
-        most = max(8, BLOCK_BYTES // max(rows * sizes.k * size, 1))
-        blocks = -(-tiles // most)  # 0 if there are no rows
-        in_block = -(-tiles // max(blocks, 1)) or 1
-        # Where b is contiguous; a dimension of size 1 is, whatever its stride.
-        along_k, along_n = (
-            stride == 1 or size_of == 1
-            for stride, size_of in zip(sizes.b[-2:], (sizes.k, sizes.n), strict=True)
-        )
-        b_unit = "n" if along_n else "k" if along_k else None
-        # Reading b where it is costs nothing if its vectors do not straddle cache lines; rows that
-        # do are worth packing when many tiles use them.
-        straddles = sizes.b[-2] * size % host.vector_bytes != 0
-        direct = b_unit == "n" and (in_block <= 4 or not straddles)
-        form = DIRECT * direct | PACKING[b_unit] | EXCHANGED * sizes.exchanged
-        depth = min(sizes.k, DEPTH)
-        panel = 0 if direct and not sizes.n % tile.lanes else depth * tile.width
-        held = in_block if sizes.k > DEPTH else 1  # tiles whose sums are in memory at a time
-        scratch = (panel + held * rows * tile.width) * size
-        return cls(-(-sizes.n // tile.width), blocks, in_block, form, -(-scratch // 64) * 64)
-
+PACKING = {"any": 0, "n": 2, "k": 4}
+EXCHANGED = 8  # what is called a here is the block's second array, and b its first
 
 DIMENSIONS = 5  # of every array: three of the batch, rows, columns
 # The numbers in a kernel's block, after its arrays. The strides of every further output and of
@@ -138,38 +83,35 @@ SIZES = (
 )  # fmt: skip
 
 
+def sized(kernel: Kernel, numbers: tuple[int, ...]) -> Kernel:
+    """The kernel of a product with the numbers of its block."""
+    return kernel._replace(sizes=numbers, scratch=numbers[SIZES.index("scratch")])
+
+
 def first_stride(array: int) -> int:
     """Where in these numbers the strides of an output or extra begin; extras follow outputs."""
     return len(SIZES) + DIMENSIONS * (array - 1)
 
 
-def block_sizes(product: Product, sizes: Sizes, host: Host) -> tuple[int, ...]:
-    """The numbers for a product of these sizes, as `SIZES` names them."""
-    out, *others = (*sizes.outputs, *sizes.extras)
-    numbers = Schedule.of(product, sizes, host)._asdict()
-    numbers |= {"m": sizes.m, "n": sizes.n, "k": sizes.k}
-    numbers |= {f"batch {d}": n for d, n in enumerate(sizes.batch)}
-    for array, strides, matrix in (("a", sizes.a, "mk"), ("b", sizes.b, "kn"), ("out", out, "mn")):
-        numbers |= {f"{array} {d}": s for d, s in zip((*"012", *matrix), strides, strict=True)}
-    return (*(numbers[name] for name in SIZES), *(s for strides in others for s in strides))
-
-
 def product_of(
-    dtype: Any,
-    batch: Sequence[int],
-    m: int,
-    n: int,
-    k: int,
-    a: Sequence[int],
-    b: Sequence[int],
-    outputs: Sequence[tuple[Any, Sequence[int]]],
-    extras: Sequence[tuple[Any, Sequence[int]]] = (),
-) -> tuple[Product, Sizes]:
-    """Structure and sizes of a product of arrays with these strides (in elements): a over
-    (batch..., m, k), b over (batch..., k, n), outputs and extras (dtype, strides) over
-    (batch..., m, n). Its m and n may be exchanged, or its batch be part of m."""
-    given = [a, b, *(s for _, s in (*outputs, *extras))]
-    sizes, strides = _joined(list(batch), [list(s) for s in given])
+    left: Slice, right: Slice, outputs: Sequence[Slice], extras: Sequence[Slice], host: Host
+) -> tuple[Product, tuple[int, ...]]:
+    """The structure of a product of arrays, and the numbers of its block, as `SIZES` names them.
+
+    Arrays are a (batch..., m, k), b (batch..., k, n), outputs and extras (batch..., m, n). The
+    batch gets 3 dimensions, the first ones of size 1 if it needs fewer. Its m and n may be
+    exchanged, or its batch be part of m.
+    """
+    shape = outputs[0].shape
+    *batch, m, n = shape
+    k = left.shape[-1]
+    sizes = list(batch)
+    strides = [
+        *(_matrix_strides(place, shape) for place in (left, right)),
+        *(_result_strides(place) for place in outputs),
+        *(list(place.broadcast(shape)) for place in extras),
+    ]
+    _join(sizes, strides)
     if sizes and not strides[1][len(sizes) - 1]:
         m = _rows_of_batch(m, sizes, strides)
     # Transposed outputs, or single columns: outᵀ = bᵀ aᵀ has contiguous rows.
@@ -184,18 +126,63 @@ def product_of(
     if len(sizes) > 3:
         raise ValueError(f"a product has at most 3 batch dimensions, not {tuple(batch)}")
     missing = 3 - len(sizes)
-    fixed = [(0,) * missing + tuple(s) for s in strides]
+    a, b, out, *others = ([0] * missing + s for s in strides)
+    numbers = {f"batch {d}": n for d, n in enumerate([1] * missing + sizes)}
+    numbers |= {"m": m, "n": n, "k": k, **_schedule(left.dtype, m, n, k, b, exchanged, host)}
+    for name, each, matrix in (("a", a, "mk"), ("b", b, "kn"), ("out", out, "mn")):
+        numbers |= {f"{name} {d}": s for d, s in zip((*"012", *matrix), each, strict=True)}
     arrays = [
-        epilogue_array(np.dtype(kind), s)
-        for (kind, _), s in zip((*outputs, *extras), fixed[2:], strict=True)
+        epilogue_array(place.dtype, each)
+        for place, each in zip((*outputs, *extras), (out, *others), strict=True)
     ]
-    count = len(outputs)
-    sizes_of_all = Sizes(
-        (1,) * missing + tuple(sizes), m, n, k, fixed[0], fixed[1],
-        tuple(fixed[2 : 2 + count]), tuple(fixed[2 + count :]), exchanged,
-    )  # fmt: skip
-    product = Product(np.dtype(dtype), tuple(arrays[:count]), tuple(arrays[count:]))
-    return product, sizes_of_all
+    product = Product(left.dtype, tuple(arrays[: len(outputs)]), tuple(arrays[len(outputs) :]))
+    return product, (*(numbers[name] for name in SIZES), *(s for each in others for s in each))
+
+
+def _schedule(
+    dtype: np.dtype[Any], m: int, n: int, k: int, b: Sequence[int], exchanged: bool, host: Host
+) -> dict[str, int]:
+    """How a product is cut up; it does not depend on the number of threads.
+
+    A *panel* is `width` columns of b, a *block* so many tiles of rows of a; a panel is packed, or
+    read where it is, and used with all tiles of a block. Scratch memory is bytes for each thread.
+    """
+    size = dtype.itemsize
+    tile = tiling(dtype, host)
+    rows = tile.rows[0]
+    tiles = -(-m // rows)
+    most = max(8, BLOCK_BYTES // max(rows * k * size, 1))
+    blocks = -(-tiles // most)  # 0 if there are no rows
+    in_block = -(-tiles // max(blocks, 1)) or 1
+    # Where b is contiguous; a dimension of size 1 is, whatever its stride.
+    along_k, along_n = (
+        stride == 1 or length == 1 for stride, length in zip(b[-2:], (k, n), strict=True)
+    )
+    b_unit = "n" if along_n else "k" if along_k else "any"
+    # Reading b where it is costs nothing if its vectors do not straddle cache lines; rows that
+    # do are worth packing when many tiles use them.
+    straddles = b[-2] * size % host.vector_bytes != 0
+    direct = b_unit == "n" and (in_block <= 4 or not straddles)
+    form = DIRECT * direct | PACKING[b_unit] | EXCHANGED * exchanged
+    panel = 0 if direct and not n % tile.lanes else min(k, DEPTH) * tile.width
+    held = in_block if k > DEPTH else 1  # tiles whose sums are in memory at a time
+    scratch = (panel + held * rows * tile.width) * size
+    return {
+        "panels": -(-n // tile.width), "blocks": blocks, "tiles": in_block, "form": form,
+        "scratch": -(-scratch // 64) * 64,
+    }  # fmt: skip
+
+
+def _matrix_strides(place: Slice, shape: tuple[int, ...]) -> list[int]:
+    """Strides over (batch..., rows, columns), the batch broadcast to that of the result."""
+    lead = len(shape) - len(place.shape)
+    batch = [0 if n == 1 else s for n, s in zip(place.shape[:-2], place.strides, strict=False)]
+    return [*(0,) * lead, *batch, *place.strides[-2:]]
+
+
+def _result_strides(place: Slice) -> list[int]:
+    """Strides of a result; a single column is contiguous, not the same number everywhere."""
+    return [*place.strides[:-1], 1 if place.shape[-1] == 1 else place.strides[-1]]
 
 
 def _rows_of_batch(m: int, sizes: list[int], strides: list[list[int]]) -> int:
@@ -213,7 +200,7 @@ def _rows_of_batch(m: int, sizes: list[int], strides: list[list[int]]) -> int:
     return m * sizes.pop()
 
 
-def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+def _join(sizes: list[int], strides: list[list[int]]) -> None:
     """Omit batch dimensions of size 1, and join neighbours where every array's strides allow."""
     for d in range(len(sizes) - 1, -1, -1):
         joins = d + 1 < len(sizes) and all(s[d] == s[d + 1] * sizes[d + 1] for s in strides)
@@ -223,4 +210,3 @@ def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list
             del sizes[d]
             for s in strides:
                 del s[d]
-    return sizes, strides

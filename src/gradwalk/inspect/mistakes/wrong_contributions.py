@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gradwalk.inspect.mistakes.diagnosis import diagnose, explanations
+from gradwalk.inspect.mistakes.differences import nudges
 from gradwalk.inspect.mistakes.evidence import Evidence, differs
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of, operands
 from gradwalk.inspect.trace.trace import Trace, TraceNode
@@ -32,11 +35,10 @@ Right = set[tuple[str, int]]  # op and input: some contribution there was right,
 class WrongPush:
     """What a node handed to one of its inputs, and what differences say it should have."""
 
-    node: TraceNode
+    alone: NodeAlone
     position: int
     given: Any
-    right: Any  # None if it has too many elements to look at each
-    atol: float
+    right: Any = None  # None if it has too many elements to look at each
 
 
 class NodeAlone:
@@ -70,22 +72,15 @@ class NodeAlone:
         alone = TraceNode(0, self.node.op, tuple(args), attrs, metas=metas)
         return [np.asarray(out, np.float64) for out in forward(self.trace, alone)]
 
-    def slopes(self, position: int, by: Any, grads: Sequence[Any]) -> tuple[float, float, float]:
-        """Slopes of g · output along a direction, ahead and behind of where the operand is.
+    @cached_property
+    def now(self) -> list[Any]:
+        """The outputs as they are."""
+        return self.outputs(-1, None)
 
-        The third number is how much of them may be the rounding of the output.
-        """
-        x = np.asarray(self.args[position], np.float64)
-        here, after, before = (
-            self.outputs(position, x + shift) for shift in (0.0, EPS * by, -EPS * by)
-        )
-        ahead = behind = noise = 0.0
-        for g, now, up, down in zip(grads, here, after, before):
-            if g is not None:
-                ahead += float(np.sum(g * (up - now))) / EPS
-                behind += float(np.sum(g * (now - down))) / EPS
-                noise += 4 * float(np.sum(np.abs(g) * np.spacing(np.abs(now)))) / EPS
-        return ahead, behind, noise
+    def noise(self, grads: Sequence[Any]) -> float:
+        """How much of a change of g · output may be the rounding of the output."""
+        sizes = [g if g is None else np.abs(g) for g in grads]
+        return 4 * _dot(sizes, [np.spacing(np.abs(out)) for out in self.now])
 
     def direction_agrees(self, position: int, given: Any) -> bool:
         """A quick look at all elements at once: along a random direction the slopes must agree."""
@@ -95,7 +90,13 @@ class NodeAlone:
         by = np.random.default_rng(self.node.index).uniform(0.5, 1.5, x.shape)
         by *= np.where(np.random.default_rng(position).random(x.shape) < 0.5, -1, 1)
         by *= np.maximum(np.abs(x), 1.0)  # a nudge in proportion is not lost in a large number
-        ahead, behind, noise = self.slopes(position, by, self.grads)
+
+        def along(t: Any) -> list[Any]:
+            return self.outputs(position, x + t[0] * by)
+
+        ((_, *sides),) = nudges(along, self.now, np.zeros(1), np.array([EPS]))
+        ahead, behind = (_dot(self.grads, side) for side in sides)
+        noise = self.noise(self.grads) / EPS
         if not np.isfinite(ahead + behind + noise):
             return False  # look at each element
         scale = float(np.sum(np.abs(given * by)))
@@ -109,29 +110,27 @@ class NodeAlone:
         It is unknown where the slopes on both sides differ, where one does not exist, and where
         the output is so large that a nudge is lost in its last digits.
         """
+        grads = self.grads if grads is None else grads
         x = np.asarray(self.args[position], np.float64)
         right, unknown = np.zeros(x.shape), np.zeros(x.shape, bool)
-        for place in np.ndindex(x.shape):
-            by = np.zeros(x.shape)
-            by[place] = step = max(abs(float(x[place])), 1.0)
-            ahead, behind, noise = (
-                s / step for s in self.slopes(position, by, self.grads if grads is None else grads)
-            )
+        steps = EPS * np.maximum(np.abs(x), 1.0)
+        noise = self.noise(grads)
+        for place, *sides in nudges(lambda at: self.outputs(position, at), self.now, x, steps):
+            ahead, behind = (_dot(grads, side) for side in sides)
             slack = self.atol + RTOL * max(abs(ahead), abs(behind))
             right[place] = (ahead + behind) / 2
-            unknown[place] = not (abs(ahead - behind) <= slack and noise <= slack)
+            unknown[place] = not (abs(ahead - behind) <= slack and noise / steps[place] <= slack)
         return np.where(unknown, 0.0, right), unknown
 
     def jacobian(self, position: int) -> Any:
         """d output / d operand by central differences, a row per output element."""
         x = np.asarray(self.args[position], np.float64)
-        columns = []
-        for place in np.ndindex(x.shape):
-            by = np.zeros(x.shape)
-            by[place] = EPS
-            after, before = (self.outputs(position, x + s)[0] for s in (by, -by))
-            columns.append(np.ravel(after - before) / (2 * EPS))
-        return np.stack(columns, axis=1)
+        sides = nudges(lambda at: self.outputs(position, at), self.now, x, np.full(x.shape, EPS))
+        return np.stack([np.ravel(a[0] + b[0]) / 2 for _, a, b in sides], axis=1)
+
+
+def _dot(grads: Sequence[Any], outputs: Sequence[Any]) -> float:
+    return sum(float(np.sum(g * out)) for g, out in zip(grads, outputs) if g is not None)
 
 
 def with_line(trace: Trace, index: int) -> str:
@@ -144,52 +143,44 @@ def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[W
     """The contributions of one node that are wrong; right ones are noted in `right_ones`."""
     alone = NodeAlone(trace, node)
     for position, contribution in enumerate(trace.sweep.pushed[node.index]):
-        if contribution is None or not is_array(contribution):
+        if not is_array(contribution):
             continue
         given = np.asarray(contribution, np.float64)
         if alone.direction_agrees(position, given):
             if np.any(np.abs(given) > alone.atol):
                 right_ones.add((node.op, position))
         elif given.size > LARGEST:
-            yield WrongPush(node, position, given, None, alone.atol)
+            yield WrongPush(alone, position, given)
         else:
             right, unknown = alone.contribution(position)
             given = np.where(unknown, 0.0, given)
             if differs(given, right, alone.atol, RTOL).any():
-                yield WrongPush(node, position, given, right, alone.atol)
+                yield WrongPush(alone, position, given, right)
 
 
 # -- how they are wrong ----------------------------------------------------------------------------
 
 
-def named(trace: Trace, wrong: Sequence[WrongPush], right_ones: Right) -> Iterator[str]:
+def named(wrong: Sequence[WrongPush], right_ones: Right) -> Iterator[str]:
     """For each wrong contribution, the mistakes behind it as a sentence or several."""
-    told = [_explained(trace, push, wrong, right_ones) for push in wrong]
-    votes = Counter((push.node.op, key) for push, texts in zip(wrong, told) for key in texts)
+    told = [
+        {} if push.right is None else explanations(_evidence(push, right_ones)) for push in wrong
+    ]
     for push, texts in zip(wrong, told):
-        if not texts:
-            yield _in_numbers(push)
-            continue
-        most = max(votes[push.node.op, key] for key in texts)
-        likely = dict.fromkeys(t for key, t in texts.items() if votes[push.node.op, key] == most)
-        yield " Or ".join(list(likely)[:ALSO])
+        together = _together(push, wrong)
+        if together is not None:
+            texts.setdefault("everywhere", together)
+    votes = Counter((push.alone.node.op, key) for push, texts in zip(wrong, told) for key in texts)
+    for push, texts in zip(wrong, told):
+        most = max((votes[push.alone.node.op, key] for key in texts), default=0)
+        likely = dict.fromkeys(
+            t for key, t in texts.items() if votes[push.alone.node.op, key] == most
+        )
+        yield " Or ".join(list(likely)[:ALSO]) or _in_numbers(push)
 
 
-def _explained(
-    trace: Trace, push: WrongPush, wrong: Sequence[WrongPush], right_ones: Right
-) -> dict[str, str]:
-    if push.right is None:
-        return {}
-    told = explanations(_evidence(trace, push, right_ones))
-    together = _together(push, wrong)
-    if together is not None:
-        told.setdefault("everywhere", together)
-    return told
-
-
-def _evidence(trace: Trace, push: WrongPush, right_ones: Right) -> Evidence:
-    node, position = push.node, push.position
-    alone = NodeAlone(trace, node)
+def _evidence(push: WrongPush, right_ones: Right) -> Evidence:
+    alone, position, node = push.alone, push.position, push.alone.node
     op, grads = alone.op, alone.grads
     both = len(node.args) == 2 and None not in (*map(op.rule, (0, 1)), *node.args)
     single = len(grads) == 1 and grads[0] is not None
@@ -198,7 +189,7 @@ def _evidence(trace: Trace, push: WrongPush, right_ones: Right) -> Evidence:
     return Evidence(
         push.given,
         push.right,
-        atol=push.atol,
+        atol=alone.atol,
         rtol=RTOL,
         op=node.op,
         argument=position,
@@ -207,8 +198,8 @@ def _evidence(trace: Trace, push: WrongPush, right_ones: Right) -> Evidence:
         g=grads[0] if single else None,
         others={1 - position: alone.contribution(1 - position)[0]} if both else {},
         jacobian=None if op.elementwise or not like_output else alone.jacobian(position),
-        unsummed=_first_of_broadcast(alone, push) if op.elementwise else None,
-        right_for=_right_for(trace, push, grads),
+        unsummed=_first_of_broadcast(push) if op.elementwise else None,
+        right_for=_right_for(push),
         right_elsewhere=(node.op, position) in right_ones,
     )
 
@@ -218,51 +209,48 @@ def _together(push: WrongPush, wrong: Sequence[WrongPush]) -> str | None:
     alike = [
         other
         for other in wrong
-        if (other.node.op, other.position) == (push.node.op, push.position)
+        if (other.alone.node.op, other.position) == (push.alone.node.op, push.position)
         and other.right is not None
-        and np.size(other.right) == 1
+        and other.right.size == 1
     ]
-    if len(alike) < FEW or np.size(push.given) > 1:
+    if len(alike) < FEW or push.given.size > 1:
         return None
-    given = [other.given.item() for other in alike]
-    right = [other.right.item() for other in alike]
-    return diagnose(given, right, atol=min(other.atol for other in alike), rtol=RTOL)
+    given, right = [one.given.item() for one in alike], [one.right.item() for one in alike]
+    return diagnose(given, right, atol=min(one.alone.atol for one in alike), rtol=RTOL)
 
 
-def _right_for(trace: Trace, push: WrongPush, grads: list[Any]) -> str:
+def _right_for(push: WrongPush) -> str:
     """Another call of the op for which this contribution would be right, "" if there is none."""
-    node = push.node
+    trace, node = push.alone.trace, push.alone.node
     for other in trace.nodes:
         alike = other.op == node.op and other.metas == node.metas and other.index != node.index
         if alike and len(other.args) == len(node.args):
-            try:
-                if NodeAlone(trace, other, grads).direction_agrees(push.position, push.given):
+            with suppress(NotReplayable, ValueError, TypeError, IndexError):
+                as_other = NodeAlone(trace, other, push.alone.grads)
+                if as_other.direction_agrees(push.position, push.given):
                     return with_line(trace, other.index)
-            except (NotReplayable, ValueError, TypeError, IndexError):
-                continue
     return ""
 
 
-def _first_of_broadcast(alone: NodeAlone, push: WrongPush) -> tuple[str, Any] | None:
+def _first_of_broadcast(push: WrongPush) -> tuple[str, Any] | None:
     """Axes an operand was broadcast over; its contribution if only their index 0 arrives."""
-    shape, lead = alone.node.shape, len(alone.node.shape) - push.given.ndim
+    shape, grads = push.alone.node.shape, push.alone.grads
+    lead = len(shape) - push.given.ndim
     if push.given.shape == shape or lead < 0:
         return None
-    first = tuple(
-        slice(None) if lead <= k and push.given.shape[k - lead] == n else slice(0, 1)
-        for k, n in enumerate(shape)
-    )
+    axes = [k for k, n in enumerate(shape) if k < lead or push.given.shape[k - lead] != n]
+    first = tuple(slice(0, 1) if k in axes else slice(None) for k in range(len(shape)))
     only = np.zeros(shape)
-    only[first] = alone.grads[0][first]
-    axes = ", ".join(str(k) for k, part in enumerate(first) if part == slice(0, 1))
-    return axes, alone.contribution(push.position, [only, *alone.grads[1:]])[0]
+    only[first] = grads[0][first]
+    right = push.alone.contribution(push.position, [only, *grads[1:]])[0]
+    return ", ".join(map(str, axes)), right
 
 
 def _in_numbers(push: WrongPush) -> str:
     if push.right is None:
         return "what it pushes does not agree with differences along a random direction."
     told = f"backward gives {_few(push.given)}, differences give {_few(push.right)}"
-    if np.size(push.right) == 1 and push.right.item():
+    if push.right.size == 1 and push.right.item():
         return f"{told}, a factor of {push.given.item() / push.right.item():.4g}."
     return f"{told}."
 

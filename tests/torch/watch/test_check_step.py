@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from gradwalk.torch.watch.explosions import GradientHistory
+from gradwalk.torch.watch.check_step import GradientHistory
 
 
 def first_explosion(norms: Iterable[float], floor: float = 1.0) -> int | None:

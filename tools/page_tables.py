@@ -1,6 +1,8 @@
 """Writes web/src/generated/: the functions of ops as TypeScript, and everything else as data.
 
-Run by `make page`: `python -m gradwalk.studio.generate [folder]`.
+    python -m tools.page_tables
+
+`make page` does.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from gradwalk.printers.formulas.javascript import op_facts, op_functions, scalar
 from gradwalk.printers.formulas.javascript_source import literal
 from gradwalk.studio import presets
 from gradwalk.studio.pages import CLOSED_POLICY
-from gradwalk.studio.rules import array_rules
+from tools.array_rules import array_rules
 
-FOLDER = Path(__file__).parents[3] / "web" / "src" / "generated"
+FOLDER = Path(__file__).parents[1] / "web" / "src" / "generated"
 
 
 def files() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How each type of Python object holds state, and how to restore it.
+"""How objects of each type hold state: how to copy it, and how to restore it.
 
 A counter may be an attribute, an element of a list, a closure variable or an iterator. Iterators
 cannot be reset: in a re-run a copy replaces them, and where no copy is possible a stand-in that
@@ -33,6 +33,7 @@ import numpy as np
 import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from gradwalk.torch.rerun.rng_states import GENERATORS, generator_state, set_generator_state
 from gradwalk.torch.rerun.statements import NotRepeatable
 from gradwalk.torch.user_lines import USER, files
 
@@ -53,9 +54,10 @@ PLAIN = frozenset(
 class Holder(NamedTuple):
     """One way of holding state."""
 
-    take: Callable[[Any], Any]  # copy the contents
-    put: Callable[[Any, Any], None]  # restore them
-    inside: Callable[[Any], Iterable[Any]]  # objects in the copy to look into
+    take: Callable[[Any], Any]  # copy the contents; NOT_KEPT if they are too large
+    put: Callable[[Any, Any], None] = lambda thing, kept: None  # restore them
+    inside: Callable[[Any], Iterable[Any]] = lambda kept: ()  # objects in the copy to look into
+    take_all: Callable[[Any], Any] | None = None  # copy what `take` omits because it is large
 
 
 def is_heavy(value: Any) -> bool:
@@ -63,6 +65,10 @@ def is_heavy(value: Any) -> bool:
     if not isinstance(value, torch.Tensor):
         return False
     return value.grad_fn is not None or (not value.is_sparse and value.nbytes > LARGEST)
+
+
+def _short(take: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda items: take(items) if len(items) <= LONGEST else NOT_KEPT
 
 
 # -- by name ---------------------------------------------------------------------------------------
@@ -75,16 +81,13 @@ def _light(names: dict[Any, Any]) -> dict[Any, Any]:
     }
 
 
-def put_names(names: dict[Any, Any], kept: dict[Any, Any]) -> None:
+def _put_names(names: dict[Any, Any], kept: dict[Any, Any]) -> None:
     """Restore a dictionary, touching only what differs."""
     for name in [name for name in names if name not in kept]:
         dict.__delitem__(names, name)
     for name, value in kept.items():
         if value is not NOT_KEPT and names.get(name, NOTHING) is not value:
             dict.__setitem__(names, name, value)
-
-
-NAMES = Holder(_light, put_names, lambda kept: kept.values())
 
 
 def _slots(thing: Any) -> dict[str, Any]:
@@ -106,16 +109,6 @@ def _put_slots(thing: Any, kept: dict[str, Any]) -> None:
             object.__setattr__(thing, name, value)
 
 
-SLOTS = Holder(_slots, _put_slots, lambda kept: kept.values())
-
-
-def _put_in_cell(cell: CellType, value: Any) -> None:
-    if value is NOTHING:
-        del cell.cell_contents
-    elif value is not NOT_KEPT:
-        cell.cell_contents = value
-
-
 def _in_cell(cell: CellType) -> Any:
     try:
         value = cell.cell_contents
@@ -124,18 +117,41 @@ def _in_cell(cell: CellType) -> Any:
     return NOT_KEPT if is_heavy(value) else value
 
 
+def _put_in_cell(cell: CellType, value: Any) -> None:
+    if value is NOTHING:
+        del cell.cell_contents
+    else:
+        cell.cell_contents = value
+
+
+NAMES = Holder(_light, _put_names, dict.values, dict)
+DICT = NAMES._replace(take=_short(_light), take_all=_short(dict))
+ATTRIBUTES = Holder(
+    lambda thing: _light(vars(thing)),
+    lambda thing, kept: _put_names(vars(thing), kept),
+    dict.values,
+    lambda thing: dict(vars(thing)),
+)
+SLOTS = Holder(_slots, _put_slots, dict.values)
 CELL = Holder(_in_cell, _put_in_cell, lambda kept: (kept,))
 
 
 # -- one after the other ---------------------------------------------------------------------------
 
 
-def _put_list(items: list[Any], kept: list[Any]) -> None:
-    items[:] = kept
+def _items(items: list[Any]) -> list[Any] | int:
+    return list(items) if len(items) <= LONGEST else len(items)
 
 
-def _shorten(items: list[Any], length: int) -> None:
-    del items[length:]  # drop what was appended since
+def _put_items(items: list[Any], kept: list[Any] | int) -> None:
+    if isinstance(kept, int):
+        del items[kept:]  # appended since
+    else:
+        items[:] = kept
+
+
+def _inside_items(kept: list[Any] | int) -> list[Any]:
+    return kept if isinstance(kept, list) and len(kept) <= LONGEST else []
 
 
 def _put_all(items: Any, kept: Any) -> None:
@@ -143,45 +159,15 @@ def _put_all(items: Any, kept: Any) -> None:
     (items.extend if isinstance(items, deque) else items.update)(kept)
 
 
-LIST = Holder(list, _put_list, lambda kept: kept)
-LONG_LIST = Holder(len, _shorten, lambda kept: ())
-DEQUE = Holder(list, _put_all, lambda kept: kept)
-SET = Holder(set, _put_all, lambda kept: ())
-
-
 def _put_array(array: Any, kept: Any) -> None:
     if array.flags.writeable:
         array[...] = kept
 
 
-ARRAY = Holder(np.copy, _put_array, lambda kept: ())
-
-
-# -- random numbers --------------------------------------------------------------------------------
-
-GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
-
-
-def state_of_generator(generator: Any) -> Any:
-    """The state of a random generator that the program made."""
-    if isinstance(generator, torch.Generator | np.random.RandomState):
-        return generator.get_state()
-    if isinstance(generator, random.Random):
-        return generator.getstate()
-    return generator.bit_generator.state
-
-
-def set_state_of_generator(generator: Any, state: Any) -> None:
-    """The inverse of `state_of_generator`."""
-    if isinstance(generator, torch.Generator | np.random.RandomState):
-        generator.set_state(state)
-    elif isinstance(generator, random.Random):
-        generator.setstate(state)
-    else:
-        generator.bit_generator.state = state
-
-
-RANDOM = Holder(state_of_generator, set_state_of_generator, lambda kept: ())
+LIST = Holder(_items, _put_items, _inside_items, list)
+DEQUE = Holder(_short(list), _put_all, lambda kept: kept)
+SET = Holder(_short(set), _put_all)
+ARRAY = Holder(lambda array: array.copy() if array.nbytes <= LARGEST else NOT_KEPT, _put_array)
 
 
 # -- iterators -------------------------------------------------------------------------------------
@@ -218,81 +204,55 @@ def copied(iterator: Any) -> Any:
     return iterator if type(iterator) is Spent else Spent(type(iterator).__name__)
 
 
+# A copy replaces an iterator in a re-run; the program's own stays as it is.
+ITERATOR = Holder(copied, take_all=lambda iterator: NOT_KEPT)
+
+
 # -- the table -------------------------------------------------------------------------------------
 
 
-Held = tuple[tuple[Holder, Any], ...]
+def _of_function(function: Any) -> list[Any]:
+    attributes = [function.__dict__] if function.__dict__ else []
+    return [*(function.__closure__ or ()), *(function.__defaults__ or ()), *attributes]
 
 
-class StateKind(NamedTuple):
-    """How objects of one type hold state."""
-
-    holds: Callable[[Any], Held] = lambda thing: ()
-    leads_to: Callable[[Any], Iterable[Any]] = lambda thing: ()  # other objects to look into
-    is_iterator: bool = False
+def _leads_to(objects: Callable[[Any], Iterable[Any]]) -> Holder:
+    """No state of its own, but objects that may have some."""
+    return Holder(objects, inside=lambda kept: kept)
 
 
-def _function(function: Any) -> Iterator[Any]:
-    yield from function.__closure__ or ()
-    yield from function.__defaults__ or ()
-    if function.__dict__:
-        yield function.__dict__
-
-
-def _short(holder: Holder) -> StateKind:
-    return StateKind(lambda items: ((holder, items),) if len(items) <= LONGEST else ())
-
-
-_CONTAINERS: dict[type, StateKind] = {
-    list: StateKind(lambda items: ((LIST if len(items) <= LONGEST else LONG_LIST, items),)),
-    dict: _short(NAMES),
-    set: _short(SET),
-    deque: _short(DEQUE),
-}
-_FIXED: dict[type, StateKind] = {
+_CONTAINERS: dict[type, Holder] = {list: LIST, dict: DICT, set: SET, deque: DEQUE}
+_FIXED: dict[type, Holder] = {
     **_CONTAINERS,
-    **dict.fromkeys((OrderedDict, defaultdict, Counter), _CONTAINERS[dict]),
-    tuple: StateKind(leads_to=lambda items: items if len(items) <= LONGEST else ()),
-    CellType: StateKind(lambda cell: ((CELL, cell),)),
-    FunctionType: StateKind(leads_to=_function),
-    MethodType: StateKind(leads_to=lambda method: (method.__self__, method.__func__)),
-    functools.partial: StateKind(leads_to=lambda p: (p.func, *p.args, *p.keywords.values())),
-    np.ndarray: StateKind(lambda array: ((ARRAY, array),) if array.nbytes <= LARGEST else ()),
-    **dict.fromkeys((*_COPIED, *_NOT_COPIED), StateKind(is_iterator=True)),
+    **dict.fromkeys((OrderedDict, defaultdict, Counter), DICT),
+    tuple: _leads_to(_short(tuple)),
+    CellType: CELL,
+    FunctionType: _leads_to(_of_function),
+    MethodType: _leads_to(lambda method: (method.__self__, method.__func__)),
+    functools.partial: _leads_to(lambda p: (p.func, *p.args, *p.keywords.values())),
+    np.ndarray: ARRAY,
+    **dict.fromkeys((*_COPIED, *_NOT_COPIED), ITERATOR),
 }
 
 
-class _StateKinds(dict[type, StateKind | None]):
-    """How objects of each type hold state; None: they hold none."""
-
-    def __missing__(self, kind: type) -> StateKind | None:
-        self[kind] = way = self._way(kind)
-        return way
-
-    def _way(self, kind: type) -> StateKind | None:
-        # SystemRandom has no state.
-        if kind in PLAIN or issubclass(kind, (torch.Tensor, random.SystemRandom)):
-            return None
-        if kind in _FIXED:
-            return _FIXED[kind]
-        if issubclass(kind, GENERATORS):
-            return StateKind(lambda generator: ((RANDOM, generator),))
-        if issubclass(kind, _BaseDataLoaderIter):
-            return StateKind(is_iterator=True)
-        simple = kind in (SimpleNamespace, argparse.Namespace)
-        # Library objects (loggers, progress bars) may be shared with other threads.
-        if not (simple or is_users(kind) or issubclass(kind, torch.nn.Module)):
-            return None
-        attributes = StateKind(
-            lambda thing: ((NAMES, vars(thing)),) if kind.__dictoffset__ else ((SLOTS, thing),)
-        )
-        of = next((way for base, way in _CONTAINERS.items() if issubclass(kind, base)), None)
-        return (
-            attributes if of is None else StateKind(lambda t: (*attributes.holds(t), *of.holds(t)))
-        )
-
-
-ways = _StateKinds()
+@functools.cache
+def holders_of(kind: type) -> tuple[Holder, ...]:
+    """How objects of a type hold state; empty: they hold none."""
+    # SystemRandom has no state.
+    if kind in PLAIN or issubclass(kind, (torch.Tensor, random.SystemRandom)):
+        return ()
+    if kind in _FIXED:
+        return (_FIXED[kind],)
+    if issubclass(kind, GENERATORS):
+        return (Holder(generator_state, set_generator_state),)
+    if issubclass(kind, _BaseDataLoaderIter):
+        return (ITERATOR,)
+    simple = kind in (SimpleNamespace, argparse.Namespace)
+    # Library objects (loggers, progress bars) may be shared with other threads.
+    if not (simple or is_users(kind) or issubclass(kind, torch.nn.Module)):
+        return ()
+    contents = [holder for base, holder in _CONTAINERS.items() if issubclass(kind, base)]
+    return (ATTRIBUTES if kind.__dictoffset__ else SLOTS, *contents)
 
 
 def is_users(kind: type) -> bool:

@@ -8,10 +8,10 @@ recording.
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,83 +22,90 @@ from gradwalk.engine.errors import made_at
 from gradwalk.engine.function import Context
 from gradwalk.engine.modes import enable_grad, no_grad, state
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.audit import Fault, audit
-from gradwalk.inspect.mistakes.compare import uses_of
-from gradwalk.inspect.mistakes.diagnosis import diagnose, explanations
+from gradwalk.inspect.mistakes.audit import audit
+from gradwalk.inspect.mistakes.diagnosis import explanations
 from gradwalk.inspect.mistakes.differences import (
     Function,
-    JacobianPair,
     Tolerance,
-    compare,
+    WrongJacobian,
+    gradient_of,
     grads_put_back,
+    in_float64,
     is_checked,
-    is_tensor,
-    is_value,
     outputs_of,
+    wrong_jacobians,
 )
+from gradwalk.inspect.mistakes.evidence import say
+from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
+from gradwalk.scalar.push import contributions
+from gradwalk.scalar.value import Value
+from gradwalk.tensors.tensor import Tensor
 
 LARGEST = 2000  # elements in and out: a larger call would take long to check on its own
 CALLS = 3  # of one op: a wrong rule shows in the first few
-UNKNOWN = "the backward does not belong to the forward."
 
 _patching = threading.RLock()  # one at a time; func may itself call gradcheck
-Derive = Callable[[Function, Sequence[Any]], tuple[Function, tuple[Any, ...]]]
+Call = tuple[tuple[Any, ...], dict[str, Any]]  # operands and keywords
 
 
 def own_rule_at_fault(
-    func: Function, inputs: Sequence[Any], tolerance: Tolerance, derive: Derive | None = None
+    func: Function, inputs: Sequence[Any], tolerance: Tolerance, second: bool = False
 ) -> str | None:
     """Name the first op or Function of the user's whose own derivative is wrong, and how.
 
-    `derive` turns a function and its inputs into their gradient function, for a check of second
-    derivatives; first derivatives are checked before.
+    If its first derivatives are right, its `second` ones are checked too.
     """
     with enable_grad():
         outputs = outputs_of(func, inputs)
     for owner, node in _users_own(outputs).items():
-        for call in _calls(owner, node, func, inputs):
-            what, wrong = "gradient", _wrong(call, call.operands, tolerance)
-            if not wrong and derive is not None:
-                what, wrong = "second derivative", _wrong(*derive(call, call.operands), tolerance)
+        for operands, keywords in _calls(owner, node, func, inputs):
+            # A Function class has apply; an op is called itself.
+            run = functools.partial(getattr(owner, "apply", owner), **keywords)
+            wrong, reason = _wrong(run, operands, tolerance), None
+            what = "gradient"
+            if wrong and isinstance(owner, type):
+                reason = _lost_use(owner, operands, keywords, _worst(wrong))
+            elif not wrong and second:
+                what, wrong = "second derivative", _wrong(*gradient_of(run, operands), tolerance)
             if wrong:
-                worst = max(wrong, key=lambda pair: pair.badness)
-                reason = _lost_use(call, worst) if what == "gradient" else None
-                reason = reason or said(worst, wrong) or UNKNOWN
-                return f"{reason}\n{_at_fault(call.rule, what, worst.input, made_at(node))}"
+                worst, name = _worst(wrong), owner.__name__
+                rule = f"{name}.backward" if isinstance(owner, type) else f"that of op '{name}'"
+                at_fault = _at_fault(rule, what, worst.argument, made_at(node))
+                return f"{reason or said(worst, wrong) or say('unknown')}\n{at_fault}"
     return None
 
 
-def said(worst: JacobianPair, among: Sequence[JacobianPair] = ()) -> str | None:
+def said(worst: WrongJacobian, among: Sequence[WrongJacobian] = ()) -> str | None:
     """Name the mistakes that a Jacobian may show; `among` has all that are wrong."""
-    others = {
-        pair.input: pair.numeric.reshape(worst.value.shape + worst.input_shape)
-        for pair in among
-        if pair.output == worst.output and pair.input_shape == worst.input_shape
-    }
-    return "\n  Or ".join(explanations(worst.evidence(others)).values()) or None
+    return "\n  Or ".join(explanations(worst.evidence(among)).values()) or None
 
 
-def _lost_use(call: RuleCall, worst: JacobianPair) -> str | None:
+def _worst(wrong: Sequence[WrongJacobian]) -> WrongJacobian:
+    return max(wrong, key=lambda pair: pair.badness)
+
+
+def _lost_use(owner: Any, operands: Any, keywords: Any, worst: WrongJacobian) -> str | None:
     """Whether a Function hands back the gradient of some uses of its input only.
 
     Its forward is recorded: the rules of the table give what each use should hand back.
     """
-    trace = isinstance(call.owner, type) and _recording(
-        call.recorded_forward, call.operands, worst.output
-    )
-    node = trace.lookup(call.operands[worst.input]) if trace else None
-    if not trace or node is None:
+
+    def forward(*operands: Any) -> Any:
+        context = Context(tuple(is_checked(x) for x in operands))
+        return owner.forward(context, *operands, **keywords)
+
+    trace = _recording(forward, operands, worst.place)
+    node = None if trace is None else trace.lookup(operands[worst.argument])
+    if trace is None or node is None:
         return None
     (seed,) = trace.sweep.seeds.values()
-    given, right = (np.ravel(seed) @ jacobian for jacobian in (worst.analytic, worst.numeric))
-    uses = {place: np.ravel(use) for place, use in uses_of(trace, Edge(node)).items()}
-    told = diagnose(given, right, uses=uses)
-    return told if told is not None and told.startswith("overwritten") else None
+    given = np.tensordot(seed, worst.given, np.ndim(seed))
+    return overwritten(trace, given, contributions_to(trace, Edge(node)))
 
 
 def _at_fault(rule: str, what: str, argument: int | None, line: str) -> str:
@@ -110,24 +117,28 @@ def _at_fault(rule: str, what: str, argument: int | None, line: str) -> str:
 
 def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str | None:
     """Name the first fault in a backward pass from each output; `kind` must be in its name."""
-    faults: list[Fault] = []
+    faults = []
     with enable_grad():
         outputs = outputs_of(func, inputs)
     with enable_grad(), _known(_users_own(outputs)):
         for position, output in enumerate(outputs):
-            if is_tensor(output) and output.requires_grad:
-                trace = _recording(func, inputs, position)
-                faults += audit(trace).faults if trace is not None else []
-            elif is_value(output):
+            if isinstance(output, Value):
                 with grads_put_back(inputs_first([output])):
                     output.backward()
                     faults += audit(trace_of_values(output)).faults
+            elif output.requires_grad:
+                trace = _recording(func, inputs, position)
+                faults += audit(trace).faults if trace is not None else []
     known = [fault for fault in faults if kind in fault.text]
     # Of a wrong rule there may be nothing to say but its numbers; then another may say more.
     known.sort(key=lambda fault: fault.text.startswith(("backward gives", "what it pushes")))
-    if known:
-        return _in_full(known[0], known[0].text[known[0].text.index(kind) :])
-    by_hand = (_assigning(output) for output in outputs if is_value(output) and not kind)
+    for fault in known:
+        text, line = fault.text[fault.text.index(kind) :], str(fault.line or "an unrecorded line")
+        if fault.argument is None:
+            return f"{text}\n  The gradient at fault: that of '{fault.name}', made at\n    {line}"
+        at_fault = _at_fault(f"that of op '{fault.op}'", "gradient", fault.argument, line)
+        return f"{text}\n{at_fault}"
+    by_hand = (_assigning(out) for out in outputs if isinstance(out, Value) and not kind)
     return next(filter(None, by_hand), None)
 
 
@@ -165,14 +176,6 @@ def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | No
     return recorder.trace if recorder.trace.sweeps else None
 
 
-def _in_full(fault: Fault, text: str) -> str:
-    line = "an unrecorded line" if fault.line is None else str(fault.line)
-    if fault.argument is None:
-        return f"{text}\n  The gradient at fault: that of '{fault.name}', made at\n    {line}"
-    rule = f"that of op '{fault.op}'"
-    return f"{text}\n{_at_fault(rule, 'gradient', fault.argument, line)}"
-
-
 def _assigning(output: Any) -> str | None:
     """Name the Value whose `_backward`, written by hand, assigns where it must add.
 
@@ -183,52 +186,22 @@ def _assigning(output: Any) -> str | None:
     uses = [i for v in order for i in v.inputs]
     with grads_put_back(order):
         for v in order:
+            amounts = contributions(v, 1.0)
             for i in dict.fromkeys(i for i in v.inputs if uses.count(i) > 1):
-                left, before = [], 0.0
-                for _ in range(2):
-                    i.grad, v.grad = before, 1.0
-                    v._backward()
-                    left.append(i.grad)
-                    before = 1.0 + abs(left[0])
-                if np.isfinite(left[1]) and not np.isclose(left[1] - left[0], before):
-                    return (
-                        "overwritten instead of accumulated: a _backward assigns (=) its "
-                        "contribution to an input with several uses where it must add (+=): that "
-                        f"of {v._op}, made at\n    {made_at(v)}"
-                    )
+                added = sum(amount or 0.0 for j, amount in zip(v.inputs, amounts) if j is i)
+                i.grad, v.grad = 1.0 + abs(added), 1.0
+                v._backward()
+                if np.isfinite(i.grad) and not np.isclose(i.grad, 1.0 + abs(added) + added):
+                    return say("overwritten_in_a_visit", op=v._op, line=made_at(v))
     return None
 
 
 # -- the user's own rules, each called alone -------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class RuleCall:
-    """One call of an op or a Function class, as a function of its operands."""
-
-    owner: Any
-    operands: tuple[Any, ...]
-    keywords: dict[str, Any]
-
-    def __call__(self, *operands: Any) -> Any:
-        run = getattr(self.owner, "apply", self.owner)  # a Function class has apply
-        return run(*operands, **self.keywords)
-
-    @property
-    def rule(self) -> str:
-        """What the user wrote its derivative as."""
-        name = self.owner.__name__
-        return f"{name}.backward" if isinstance(self.owner, type) else f"that of op '{name}'"
-
-    def recorded_forward(self, *operands: Any) -> Any:
-        """A Function's forward, with what it does recorded instead of the Function."""
-        context = Context(tuple(is_checked(x) for x in operands))
-        return self.owner.forward(context, *operands, **self.keywords)
-
-
 def _users_own(outputs: Sequence[Any]) -> dict[Any, Any]:
     """The ops and Function classes behind `outputs` that are not ours -> a node of each."""
-    roots = [out if is_value(out) else out.grad_fn for out in outputs]
+    roots = [out if isinstance(out, Value) else out.grad_fn for out in outputs]
     owners: dict[Any, Any] = {}
     for node in inputs_first([root for root in roots if root is not None]):
         op: Any = getattr(node, "op", None)  # a leaf tensor has none
@@ -240,30 +213,27 @@ def _users_own(outputs: Sequence[Any]) -> dict[Any, Any]:
     return owners
 
 
-def _calls(owner: Any, node: Any, func: Function, inputs: Sequence[Any]) -> Iterator[RuleCall]:
+def _calls(owner: Any, node: Any, func: Function, inputs: Sequence[Any]) -> Iterator[Call]:
     """How the op was called on the way to `node`, the operands in float64 and cut off."""
-    if is_value(node):
-        yield RuleCall(owner, tuple(type(node)(i.data) for i in node.inputs), node.attrs)
+    if isinstance(node, Value):
+        yield tuple(Value(i.data) for i in node.inputs), node.attrs
         return
     with _recorded(owner) as calls, enable_grad():
         outputs_of(func, inputs)
     for args, keywords in calls[:CALLS]:
         operands = args[1:] if isinstance(owner, type) else args  # a Function's first is ctx
-        yield RuleCall(owner, tuple(_leaf(a) for a in operands), keywords)
+        yield tuple(in_float64(a) for a in operands), keywords
 
 
 @contextmanager
-def _recorded(owner: Any) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """Note what this thread calls `owner.forward` with; the call itself goes on as ever."""
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    thread = threading.get_ident()
+def _recorded(owner: Any) -> Iterator[list[Call]]:
+    """Note what `owner.forward` is called with; the call itself is unchanged."""
+    calls: list[Call] = []
     with _patching:
-        own = vars(owner).get("forward")
-        forward = owner.forward
+        own, forward = vars(owner).get("forward"), owner.forward
 
         def noted(*args: Any, **keywords: Any) -> Any:
-            if threading.get_ident() == thread:
-                calls.append((args, keywords))
+            calls.append((args, keywords))
             return forward(*args, **keywords)
 
         owner.forward = staticmethod(noted) if isinstance(owner, type) else noted
@@ -276,21 +246,13 @@ def _recorded(owner: Any) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]
                 owner.forward = own
 
 
-def _leaf(operand: Any) -> Any:
-    """A float operand as a float64 leaf of its own; anything else as it is."""
-    array = operand._array if is_tensor(operand) else operand
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-        return operand
-    leaf = gradients.wrap(np.array(array, np.float64))
-    leaf.requires_grad = not is_tensor(operand) or operand.requires_grad
-    return leaf
-
-
-def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[JacobianPair]:
+def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[WrongJacobian]:
     """The Jacobians of a call on its own that are wrong, not just kinked."""
     checked = [x for x in operands if is_checked(x)]
     with enable_grad():
-        sizes = [x.numel() for x in (*checked, *outputs_of(call, operands)) if is_tensor(x)]
+        sizes = [
+            x.numel() for x in (*checked, *outputs_of(call, operands)) if isinstance(x, Tensor)
+        ]
     if not checked or sum(sizes) > LARGEST:
         return []
-    return [c for c in compare(call, operands, tolerance) if c.wrong.any() and not c.only_kinks]
+    return [pair for pair in wrong_jacobians(call, operands, tolerance) if not pair.only_kinks]
