@@ -7,33 +7,30 @@ the function that a user's call runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import gc
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gradwalk.compiler.backends import Lowered, Stages, load
 from gradwalk.compiler.call.specialization import Build, Specialization
-from gradwalk.compiler.garbage import no_collections
-from gradwalk.compiler.ir.program import Layout, Program, copied
-from gradwalk.compiler.passes.algebra import simplify_algebra
-from gradwalk.compiler.passes.broadcasts import drop_broadcasts
-from gradwalk.compiler.passes.canonical_reductions import keep_dimensions
-from gradwalk.compiler.passes.common_subexpressions import merge_equal_calls
-from gradwalk.compiler.passes.constant_folding import fold_constants
-from gradwalk.compiler.passes.dead_code import drop_unused
+from gradwalk.compiler.ir.program import Layout, Pass, Program, copied
 from gradwalk.compiler.passes.expand.advanced_indexing import separate_views
 from gradwalk.compiler.passes.expand.composites import open_composites
 from gradwalk.compiler.passes.expand.picks import pick_by_comparing
-from gradwalk.compiler.passes.lifting import lift_to_reductions
 from gradwalk.compiler.passes.masks import choose_by_masks
-from gradwalk.compiler.passes.reshapes import merge_reshapes
-from gradwalk.compiler.passes.stacked_products import stack_products
-from gradwalk.compiler.passes.staging import stage_transposed
-from gradwalk.compiler.passes.thin_products import open_thin_products
+from gradwalk.compiler.passes.products import open_thin_products, stack_products, stage_transposed
+from gradwalk.compiler.passes.reductions import keep_dimensions, lift_to_reductions
+from gradwalk.compiler.passes.simplify import (
+    drop_unused,
+    fold_constants,
+    merge_equal_calls,
+    simplify_algebra,
+)
+from gradwalk.compiler.passes.views import drop_broadcasts, merge_reshapes
 from gradwalk.compiler.plan.schedule import plan
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.trace import trace
-
-Pass = Callable[[Program], Program]
 
 PASSES: tuple[Pass, ...] = (
     drop_unused,
@@ -54,6 +51,19 @@ PASSES: tuple[Pass, ...] = (
     stage_transposed,
     drop_unused,
 )
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Suspend the collector: compiling makes many objects that stay, and visiting all of them time
+    and again would take a sixth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def specialize(

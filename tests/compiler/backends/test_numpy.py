@@ -9,6 +9,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.compiler.backends import numpy as reference
+from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
 from gradwalk.compiler.ir.program import (
     Argument,
     Builder,
@@ -19,7 +20,6 @@ from gradwalk.compiler.ir.program import (
     Scalar,
     Term,
 )
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM, random_permutation
 from gradwalk.ops import TABLE
 from gradwalk.ops.elementwise.arithmetic import add, mul, pow_op
 from gradwalk.ops.shape.reshaping import cast, permute, reshape

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 
 from gradwalk.compiler.backends import numpy as reference
-from gradwalk.compiler.garbage import no_collections
 from gradwalk.compiler.ir.program import Builder, Call, Program, copied, rewrite
-from gradwalk.compiler.pipeline import PASSES, run_passes
+from gradwalk.compiler.pipeline import PASSES, no_collections, run_passes
 from gradwalk.ops import TABLE
 from tests.compiler.programs import Written, assert_same_bits, programs
 

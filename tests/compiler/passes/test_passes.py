@@ -16,17 +16,18 @@ from hypothesis import given
 from gradwalk.compiler import pipeline
 from gradwalk.compiler.backends import numpy as reference
 from gradwalk.compiler.ir.program import Constant, Program
-from gradwalk.compiler.passes.algebra import simplify_algebra
-from gradwalk.compiler.passes.broadcasts import drop_broadcasts
-from gradwalk.compiler.passes.canonical_reductions import keep_dimensions
-from gradwalk.compiler.passes.common_subexpressions import merge_equal_calls
-from gradwalk.compiler.passes.constant_folding import LARGEST, fold_constants
-from gradwalk.compiler.passes.dead_code import drop_unused
 from gradwalk.compiler.passes.expand.advanced_indexing import separate_views
 from gradwalk.compiler.passes.expand.composites import open_composites
 from gradwalk.compiler.passes.expand.picks import LONGEST, pick_by_comparing
-from gradwalk.compiler.passes.lifting import lift_to_reductions
-from gradwalk.compiler.passes.reshapes import merge_reshapes
+from gradwalk.compiler.passes.reductions import keep_dimensions, lift_to_reductions
+from gradwalk.compiler.passes.simplify import (
+    LARGEST,
+    drop_unused,
+    fold_constants,
+    merge_equal_calls,
+    simplify_algebra,
+)
+from gradwalk.compiler.passes.views import drop_broadcasts, merge_reshapes
 from gradwalk.ops import TABLE
 from tests.compiler.programs import (
     Written,

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwalk.compiler.passes.dead_code import drop_unused
-from gradwalk.compiler.passes.stacked_products import stack_products
-from gradwalk.compiler.passes.staging import OFTEN, stage_transposed
-from gradwalk.compiler.passes.thin_products import open_thin_products
+from gradwalk.compiler.passes.products import (
+    OFTEN,
+    open_thin_products,
+    stack_products,
+    stage_transposed,
+)
+from gradwalk.compiler.passes.simplify import drop_unused
 from tests.compiler.passes.test_passes import after, names, whole
 from tests.compiler.programs import WHOLE, Written
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gradwalk.compiler.pipeline import build
@@ -30,22 +30,8 @@ def numbers(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
 
 
-def assert_same_but_for_order(result: Any, expected: Any) -> None:
-    """Equal to 1e-6 of the largest element.
-
-    A few random networks differ in the last bits, at seed 304 by 1.5e-7 and at 104584 by 1.3e-7 of
-    the largest element. Which kernel rounds differently was not found out; until it is, this test
-    cannot ask for equal bits, as the others here do.
-    """
-    for one, other in zip(result.arrays(), expected.arrays(), strict=True):
-        scale = max(1.0, float(np.abs(other).max(initial=0)))
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * scale)
-
-
-def built(
-    w: Written, monkeypatch: pytest.MonkeyPatch, same: Any = assert_same_bits
-) -> tuple[Any, Any]:
-    """The program without and with it; both give the same results, by default to the last bit."""
+def built(w: Written, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """The program without and with it; both give the same results to the last bit."""
     with monkeypatch.context() as patch:
         patch.setattr(rematerialization, "WORTH_IT", NEVER)
         plain = build(w.program)
@@ -53,7 +39,7 @@ def built(
     lean = build(w.program)
     expected = w.outcome(plain)
     for _ in range(2):
-        same(w.outcome(lean), expected)
+        assert_same_bits(w.outcome(lean), expected)
     return plain, lean
 
 
@@ -172,6 +158,30 @@ def test_sums_over_several_axes_keep_their_order(monkeypatch: pytest.MonkeyPatch
     built(w, monkeypatch)
 
 
+@pytest.mark.parametrize("length", range(1, 8))
+def test_sums_keep_their_order_when_their_kernel_changes(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short kernel adds up in several accumulators. The first kernel loses the store of y, the
+    last one computes y instead of loading it."""
+    w = Written()
+
+    def row_sums(x: Any) -> Any:
+        for _ in range(length):
+            x = w.add("tanh", x)
+        w.returns(w.add("sum", x, axis=(1,), keepdim=False))
+        return x
+
+    x = w.argument(np.random.default_rng(0).standard_normal((16, 128)).astype(np.float32))
+    x = w.add("cumsum", x, axis=0)
+    y = w.add("square", x)
+    far = long_way(w, row_sums(y))
+    row_sums(w.add("mul", far, y))
+    w.returns(w.add("matmul", w.add("permute", x, axes=(1, 0)), far))
+    plain, lean = built(w, monkeypatch)
+    assert ops(lean)["square"] == ops(plain)["square"] + 1
+
+
 def test_what_is_overwritten_is_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """The value to be had again is made of a memory that is updated."""
     w = Written()
@@ -253,10 +263,11 @@ def network(seed: int) -> Written:
 
 @settings(max_examples=12)
 @given(st.integers(0, 10**6))
+@example(43)  # what is left could be packed worse
+@example(260)  # a kernel with a sum loses calls
 def test_networks_do_the_same_in_no_more_memory(seed: int) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         for name, value in (("WORTH_IT", 0), ("SMALL", 64), ("OWN_KERNEL", 0)):
             monkeypatch.setattr(rematerialization, name, value)
-        plain, lean = built(network(seed), monkeypatch, assert_same_but_for_order)
-        # The arena is packed greedily, so fewer bytes may pack worse: 128 bytes worse at seed 43.
-        assert lean.plan.arena <= plain.plan.arena + 256
+        plain, lean = built(network(seed), monkeypatch)
+        assert lean.plan.arena <= plain.plan.arena

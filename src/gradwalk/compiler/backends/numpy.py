@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
-from gradwalk.compiler.ir.program import (
-    Call,
-    Layout,
-    Program,
-    Scalar,
-    Term,
-    forward,
-    source_values,
-)
+from gradwalk.compiler.ir.program import Call, Layout, Program, Scalar, Term, forward, source_values
 from gradwalk.graph.versions import owner_of
 
 Array = np.ndarray[Any, Any]
@@ -46,7 +38,7 @@ class NumpyExecutable:
             for number, call in enumerate(self.program.calls):
                 outputs = run(call, [values[a] if isinstance(a, Term) else a for a in call.args])
                 values.update(zip(call.outputs, outputs, strict=True))
-                for term in self.last_use.get(number, ()):
+                for term in self.last_use[number]:
                     del values[term]
         results = [_apart(values[t], t, given) for t in self.program.results]
         new = [(t, _apart(values[v], v, given)) for t, v in self.program.updates]
@@ -87,13 +79,10 @@ def _apart(value: Any, term: Term, given: set[int]) -> Array:
 
 def _last_uses(program: Program) -> dict[int, list[Term]]:
     """The terms that each call, by its number, is the last to use: their memory can be freed."""
-    last: dict[Term, int] = {}
-    for number, call in enumerate(program.calls):
-        last.update((t, number) for t in call.outputs)
-        last.update((t, number) for t in call.terms if t.call is not None)
-    for term in program.ends():
-        last.pop(term, None)
-    terms: dict[int, list[Term]] = {}
-    for term, number in last.items():
-        terms.setdefault(number, []).append(term)
-    return terms
+    needed = set(program.ends())
+    last: dict[int, list[Term]] = {}
+    for number, call in reversed(list(enumerate(program.calls))):
+        used = dict.fromkeys((*call.outputs, *call.terms))
+        last[number] = [t for t in used if t.call is not None and t not in needed]
+        needed.update(used)
+    return last

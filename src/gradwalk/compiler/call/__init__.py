@@ -25,5 +25,5 @@ w *= x, with x given and w captured, it begins
         ...
 
 It returns MISS, with nothing done, if a guard does not hold. `writer.py` has its parts and their
-order, `guards.py` writes the first of them and `run.py` the others.
+order, `guard_code.py` writes the first of them and `run.py` the others.
 """

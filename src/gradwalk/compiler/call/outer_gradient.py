@@ -70,7 +70,7 @@ def attach(
         if number in gradient.among_results:
             residuals.append(results[gradient.among_results[number]])
         elif isinstance(source, Argument):
-            residuals.append(arguments[source.position])
+            residuals.append(arguments[source.number])
         else:
             residuals.append(specialization.arrays[source.number])
     leaves = [location.get(values) for location in gradient.leaves]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.call import guards, run
+from gradwalk.compiler.call import guard_code, run
 from gradwalk.compiler.call.writer import MISS, CallText
 from gradwalk.compiler.capture.locations import GeneratorLocation, StateLocation
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program
 from gradwalk.compiler.tracing.aliasing import check_apart, overlap
-from gradwalk.compiler.tracing.arguments import Arguments
+from gradwalk.compiler.tracing.arguments import Arguments, order_of
 from gradwalk.compiler.tracing.outcome import Alias, Itself, Result, TracedProgram
 from gradwalk.engine.modes import state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
@@ -67,9 +67,9 @@ class Specialization:
         ]
         self._gradient: Any = None  # the executable of the second program, once it is needed
         self._text = CallText(self)
-        guards.write_arguments(self._text, *call, static)
-        guards.write_guards(self._text)
-        guards.write_scalars(self._text)
+        guard_code.write_arguments(self._text, *call, static)
+        guard_code.write_guards(self._text)
+        guard_code.write_scalars(self._text)
         run.write_arrays(self._text)
         run.write_run(self._text)
         run.write_changes(self._text)
@@ -160,7 +160,7 @@ class Specialization:
             return kind.location.get(values)
         source: Any = kind.source.source
         if isinstance(source, Argument):
-            return wrap(through(arguments[source.position], kind.chain))
+            return wrap(through(arguments[source.number], kind.chain))
         return wrap(through(self.arrays[source.number], kind.chain))
 
 
@@ -169,8 +169,6 @@ def _alike(now: Array, before: Array) -> bool:
     return (
         now.shape == before.shape
         and now.dtype == before.dtype
-        and now.flags.c_contiguous == before.flags.c_contiguous
-        and (now.flags.c_contiguous or now.strides == before.strides)
-        and now.flags.aligned
+        and order_of(now) == order_of(before)
         and now.flags.writeable >= before.flags.writeable
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from gradwalk.compiler.capture.guards import Variable
 from gradwalk.compiler.capture.locations import (
     ArgumentLocation,
     GradientLocation,
@@ -15,7 +16,6 @@ from gradwalk.compiler.capture.locations import (
     TensorLocation,
 )
 from gradwalk.compiler.capture.optimizers import SharedScalar
-from gradwalk.compiler.capture.variables import Variable
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
@@ -122,8 +122,13 @@ class CallText:
         match location:
             case TensorLocation(tensor):
                 return self.name("tensor", tensor)
-            case Variable():
-                return self._variable(location)
+            case Variable("cell", cell):
+                return f"{self.name('cell', cell)}.cell_contents"
+            case Variable("item", holder, key):
+                plain = repr(key) if type(key) in (str, int) else self.name("key", key)
+                return f"{self.name('variables', holder)}[{plain}]"
+            case Variable(_, holder, name):
+                return f"{self.name('object', holder)}.{name}"
             case ArgumentLocation(position) | ScalarLocation(position):
                 return self.values[position]
             case GradientLocation(of):
@@ -138,16 +143,6 @@ class CallText:
                 index = "" if part is None else f"[{part}]"
                 return f"{self.group(optimizer, group)}[{name!r}]{index}"
         return None
-
-    def _variable(self, variable: Variable) -> str:
-        match variable.how:
-            case "cell":
-                return f"{self.name('cell', variable.holder)}.cell_contents"
-            case "item":
-                key = variable.name
-                plain = repr(key) if type(key) in (str, int) else self.name("key", key)
-                return f"{self.name('variables', variable.holder)}[{plain}]"
-        return f"{self.name('object', variable.holder)}.{variable.name}"
 
     def group(self, optimizer: Any, number: int) -> str:
         """The local variable for a parameter group."""

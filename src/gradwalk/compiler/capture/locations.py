@@ -68,15 +68,13 @@ class GradientLocation(Location):
         self.of.get(arguments)._grad = value
 
 
+@dataclass(eq=False, slots=True)
 class ParameterState:
     """The dictionary of one parameter's state, as OptimizerGuard last found it."""
 
-    __slots__ = ("entries", "optimizer", "parameter")
-
-    def __init__(self, optimizer: Any, parameter: Any, entries: dict[str, Any] | None) -> None:
-        self.optimizer = optimizer
-        self.parameter = parameter
-        self.entries: Any = entries  # None if a first step makes it
+    optimizer: Any
+    parameter: Any
+    entries: Any  # None if a first step makes it
 
 
 @dataclass(eq=False)
@@ -125,11 +123,11 @@ class OptionLocation(Location):
         return f"{self.name} of {type(self.optimizer).__name__}"
 
 
+@dataclass(eq=False)
 class GeneratorLocation(Location):
     """The state of a random generator: [seed, offset], each 64 bits, in an int64 array."""
 
-    def __init__(self, generator: Any) -> None:
-        self.generator = generator
+    generator: Any
 
     def get(self, arguments: Any) -> Any:
         return self  # which has the array

@@ -1,29 +1,18 @@
 """Modules during a trace: their attributes decide what is done, and may be changed.
 
-A guard compares the attributes of every module that is called. An attribute that the function sets
-(a hidden state, a weight made of others) is put back after the trace and set again in every call.
+`ModulesGuard` compares the attributes of every module that is called. An attribute that the
+function sets (a hidden state, a weight made of others) is put back after the trace and set again in
+every call.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gradwalk.compiler.capture.guards import MISSING, hooks_of
 from gradwalk.compiler.capture.locations import Location
 from gradwalk.nn.module import Module, changes
-
-if TYPE_CHECKING:
-    from gradwalk.compiler.tracing.tracer import Tracer
-
-_MISSING: Any = object()
-_PLAIN = (bool, int, float, str, type(None), tuple)
-_OWN = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_hooks")
-
-
-def hooks_of(thing: Any) -> tuple[Any, ...]:
-    """Which hooks a module, an optimizer or a tensor has, by the numbers of their handles."""
-    kinds = getattr(thing, "hooks", None) if hasattr(thing, "_array") else thing._hooks
-    return tuple(number for functions in (kinds or {}).values() for number in functions)
 
 
 @dataclass(frozen=True)
@@ -52,6 +41,7 @@ class CapturedModules:
         self.met: dict[int, tuple[Any, dict[str, Any]]] = {}
         self.hooked: list[tuple[Any, tuple[Any, ...]]] = []  # modules, tensors, optimizers
         self.new: dict[int, Any] = {}  # made by the function itself
+        # What was set, by the module's id and the name: where it is, and what was there before.
         self.before: dict[tuple[int, str], tuple[AttributeLocation, Any]] = {}
 
     def enter(self, module: Any) -> None:
@@ -71,73 +61,28 @@ class CapturedModules:
         """An attribute is about to be set."""
         key = (id(module), name)
         if id(module) not in self.new and key not in self.before:
-            old = module.__dict__.get(name, _MISSING)
+            old = module.__dict__.get(name, MISSING)
             self.before[key] = (AttributeLocation(module, name), old)
 
     def restore(self) -> None:
         """Put all attributes back."""
         for location, old in self.before.values():
-            if old is not _MISSING:
+            if old is not MISSING:
                 location.set(old, [])
             elif location.name in location.module.__dict__:
                 object.__delattr__(location.module, location.name)
 
-    def set_attributes(self) -> list[tuple[Any, str]]:
-        """(module, name) of every attribute that was set."""
-        return [(location.module, location.name) for location, _ in self.before.values()]
-
     def written(self) -> list[tuple[AttributeLocation, Any, Any]]:
         """(location, value before, value now) of every attribute that was set."""
         return [
-            (location, None if old is _MISSING else old, location.get([]))
+            (location, None if old is MISSING else old, location.get([]))
             for location, old in self.before.values()
         ]
 
-
-class ModulesGuard:
-    """Whether the modules of a trace still have their attributes, and everything its hooks.
-
-    It compares them only if `changes` counted something since the last time.
-    """
-
-    def __init__(self, captured: CapturedModules) -> None:
-        self.seen = -1  # the count of changes when the guard last held
-        written = captured.before.keys()
-        self.attributes = [
-            (module, name, value)
-            for module, attributes in captured.met.values()
-            for name, value in attributes.items()
-            if name not in _OWN and (id(module), name) not in written
-        ]
-        # Of one that the function replaces only its value counts, or that it is a tensor.
-        self.attributes += [
-            (location.module, location.name, None if old is _MISSING else old)
-            for location, old in captured.before.values()
-            if not hasattr(old, "_array")
-        ]
-        self.tensors = [p for p, old in captured.before.values() if hasattr(old, "_array")]
-        self.hooked = captured.hooked
-
-    def holds(self) -> bool:
-        """Whether they do."""
-        if changes.now == self.seen and not self.tensors:
-            return True
-        for module, name, value in self.attributes:
-            now = module.__dict__.get(name)
-            if now is not value and not (type(now) is type(value) in _PLAIN and now == value):
-                return False
-        if any(not hasattr(location.get([]), "_array") for location in self.tensors):
-            return False
-        if any(hooks_of(thing) != before for thing, before in self.hooked):
-            return False
-        self.seen = changes.now
-        return True
-
-
-def replaced_locations(tracer: Tracer) -> dict[int, AttributeLocation]:
-    """The locations of tensors in attributes of modules that the function replaces, by id."""
-    return {
-        id(old): location
-        for location, old in tracer.modules.before.values()
-        if hasattr(old, "_array") and location.get([]) is not old
-    }
+    def replaced(self) -> dict[int, AttributeLocation]:
+        """The locations of tensors that the function replaces by others, by the tensors' ids."""
+        return {
+            id(old): location
+            for location, old, now in self.written()
+            if hasattr(old, "_array") and now is not old
+        }

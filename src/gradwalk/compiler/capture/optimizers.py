@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gradwalk.compiler.capture.guards import hooks_of, is_scalar
 from gradwalk.compiler.capture.locations import (
     Location,
     OptionLocation,
     ParameterState,
     StateLocation,
 )
-from gradwalk.compiler.capture.modules import hooks_of
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.engine.modes import state as modes
-from gradwalk.optim.optimizer import IGNORED
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
@@ -49,7 +48,7 @@ class CapturedOptimizer:
     def _option(self, group: int, name: str, value: Any) -> Any:
         if type(value) in (int, float):
             return self.tracer.runtime_scalar(OptionLocation(self.optimizer, group, name), value)
-        if isinstance(value, tuple) and value and _is_scalar(value):
+        if isinstance(value, tuple) and value and is_scalar(value):
             return tuple(
                 self.tracer.runtime_scalar(OptionLocation(self.optimizer, group, name, part), v)
                 for part, v in enumerate(value)
@@ -129,60 +128,6 @@ class SharedScalar(Location):
 
     def __str__(self) -> str:
         return str(StateLocation(self.members[0], self.name))
-
-
-class OptimizerGuard:
-    """Whether an optimizer has the parameters, the fixed options and the kinds of state it had."""
-
-    def __init__(self, captured: CapturedOptimizer) -> None:
-        self.optimizer = captured.optimizer
-        self.params = [(group["params"], len(group["params"])) for _, group in captured.groups]
-        self.fixed = [
-            (i, name, value)
-            for i, (_, group) in enumerate(captured.groups)
-            for name, value in group.items()
-            if name != "params" and name not in IGNORED and not _is_scalar(value)
-        ]
-        self.states = [(state, len(captured.names[p])) for p, state in captured.states.items()]
-        # Of all parameters, also those that do not move; None if no step is made.
-        self.names = captured.names if captured.stepped else None
-
-    def holds(self) -> bool:
-        """Whether it still has; note where its state is now."""
-        groups = self.optimizer.param_groups
-        if len(groups) != len(self.params):
-            return False
-        for group, (params, count) in zip(groups, self.params, strict=True):
-            if group["params"] is not params or len(params) != count:
-                return False
-        for i, name, value in self.fixed:
-            now = groups[i].get(name)
-            if now is not value and now != value:
-                return False
-        return self.names is None or self._state_holds(self.names)
-
-    def _state_holds(self, names: dict[Any, set[str]]) -> bool:
-        now = self.optimizer.state
-        if len(now) != len(names):
-            return False
-        for state, count in self.states:
-            entries = now.get(state.parameter)
-            if entries is not state.entries or len(entries) != count:
-                break
-        else:  # those that do not move stay as they are
-            if len(self.states) == len(names):
-                return True
-        if any(names.get(parameter) != entries.keys() for parameter, entries in now.items()):
-            return False
-        for state, _ in self.states:
-            state.entries = now[state.parameter]
-        return True
-
-
-def _is_scalar(value: Any) -> bool:
-    """Whether an option is read at every call: a number, or a tuple of numbers."""
-    parts = value if isinstance(value, tuple) else (value,)
-    return all(type(v) in (int, float) for v in parts)
 
 
 def capture_step(tracer: Tracer, optimizer: Any) -> None:

@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
 
 
+def _refusing(how: str) -> Any:
+    """A method that would need the number itself."""
+
+    def method(scalar: RuntimeScalar, *_: Any) -> Any:
+        raise untraceable(
+            f"{how} of {scalar!r}: the result would stay as it is in every later call.",
+            "use arithmetic (x ** 0.5 instead of math.sqrt(x)); or, if it is an argument, name it "
+            "in static= of gradwalk.compile, which compiles anew for every value.",
+        )
+
+    return method
+
+
 class RuntimeScalar(AbstractNumber, Arithmetic):
     """A number known at the call, or computed from such by arithmetic."""
 
@@ -62,30 +75,11 @@ class RuntimeScalar(AbstractNumber, Arithmetic):
     def __repr__(self) -> str:
         return f"<{self.name}, a number read at every call>"
 
-    def _refuse(self, how: str) -> Exception:
-        return untraceable(
-            f"{how} of {self!r}: the result would stay as it is in every later call.",
-            "use arithmetic (x ** 0.5 instead of math.sqrt(x)); or, if it is an argument, name it "
-            "in static= of gradwalk.compile, which compiles anew for every value.",
-        )
-
-    def __str__(self) -> str:
-        raise self._refuse("the text")
-
-    def __format__(self, spec: str) -> str:
-        raise self._refuse("the text")
-
-    def __hash__(self) -> int:
-        raise self._refuse("a key made")
-
-    def __float__(self) -> float:
-        raise self._refuse("float()")
-
-    def __int__(self) -> int:
-        raise self._refuse("int()")
-
-    def __index__(self) -> int:
-        raise self._refuse("an integer")
+    __str__ = __format__ = _refusing("the text")
+    __hash__ = _refusing("a key made")
+    __float__ = _refusing("float()")
+    __int__ = _refusing("int()")
+    __index__ = _refusing("an integer")
 
     def __getitem__(self, key: Any) -> Any:
         raise TypeError("a number cannot be indexed")

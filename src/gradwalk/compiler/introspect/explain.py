@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.introspect.estimates import operations, traffic
 from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
 from gradwalk.compiler.ir.listing import WIDTH, columns, lines_of, shortened
-from gradwalk.compiler.ir.program import Argument, Program
-from gradwalk.compiler.plan.buffers import ALIGNMENT
-from gradwalk.compiler.plan.loop_nest import Loops
+from gradwalk.compiler.ir.program import Argument, Call, Program
+from gradwalk.compiler.plan.buffers import ALIGNMENT, Slice, bytes_of
+from gradwalk.compiler.plan.loop_nest import Apply, Loops, Reduce, Sample
 from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Entry, Plan
+from gradwalk.compiler.plan.synchronization import operations as of_product
 from gradwalk.compiler.plan.synchronization import sharing
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.statistics import in_bytes
 from gradwalk.ops.linear.matmul import matmul_op
+from gradwalk.ops.network.convolution import conv_weight
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.function import Compiled
+
 
 # Of calls with a kernel of their own; all others scatter.
 CALL_KINDS = {
@@ -73,12 +76,12 @@ class ProgramReport(Report):
     title: str
     calls: int  # of ops, after the passes
     kernels: list[KernelReport]
-    buffers: int
-    arena: int  # bytes
-    without_reuse: int  # bytes that the buffers would take side by side
-    threads: int
-    functions: int  # of native code, each for one or more kernels
-    compiled: int  # of those, not in a cache
+    buffers: int = 0
+    arena: int = 0  # bytes
+    without_reuse: int = 0  # bytes that the buffers would take side by side
+    threads: int = 1
+    functions: int = 0  # of native code, each for one or more kernels
+    compiled: int = 0  # of those, not in a cache
     stages: dict[str, float] = field(default_factory=dict)  # seconds
     backend: str = ""
 
@@ -123,10 +126,7 @@ class ProgramReport(Report):
         lines = [shortened(f"  {line}") for line in sorted(users, key=lambda x: (x.file, x.line))]
         for k in self.kernels:
             if k.reason:
-                lines += textwrap.wrap(
-                    f"kernel {k.number} runs as NumPy: {k.reason}", WIDTH,
-                    initial_indent="  ", subsequent_indent="    ",
-                )  # fmt: skip
+                lines += _paragraph(f"kernel {k.number} runs as NumPy: {k.reason}")
         lines.append(
             f"  {_many(self.buffers, 'buffer')} in {in_bytes(self.arena)} "
             f"({in_bytes(self.without_reuse)} without reuse)"
@@ -140,10 +140,7 @@ class ProgramReport(Report):
         )
         stages = ", ".join(f"{name} {_in_seconds(s)}" for name, s in self.stages.items())
         total = _in_seconds(sum(self.stages.values()))
-        lines += textwrap.wrap(
-            f"compiled in {total}: {stages}", WIDTH, initial_indent="  ", subsequent_indent="    "
-        )
-        return lines
+        return [*lines, *_paragraph(f"compiled in {total}: {stages}")]
 
 
 @dataclass
@@ -205,7 +202,7 @@ def _arguments(compiled: Compiled, specialization: Specialization) -> list[Array
     """The tensors it is called with, if the program uses them."""
     trace = specialization.trace
     names = argument_names(compiled.names, trace)
-    used = {t.source.position: t for t in trace.program.sources() if isinstance(t.source, Argument)}
+    used = {t.source.number: t for t in trace.program.sources() if isinstance(t.source, Argument)}
     return [
         Array(names[n], term.dtype.name, term.shape, n in trace.written_arguments)
         for n, term in sorted(used.items())
@@ -217,7 +214,7 @@ def program_report(title: str, executable: Any, backend: str) -> ProgramReport:
     program: Program = executable.program
     plan: Plan | None = executable.plan
     if plan is None:
-        return ProgramReport(title, len(program.calls), [], 0, 0, 0, 1, 0, 0, {}, backend)
+        return ProgramReport(title, len(program.calls), [], backend=backend)
     from gradwalk.compiler.backends.llvm.runtime import thread_pool
 
     threads = thread_pool.get_num_threads()
@@ -269,6 +266,10 @@ def _indented(arrays: Sequence[Array]) -> list[str]:
     return [shortened(f"  {line}") for line in columns([array.cells() for array in arrays])]
 
 
+def _paragraph(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
 def _counted(ops: Sequence[str]) -> str:
     """Names in order of first use, with counts above one."""
     counts = {name: ops.count(name) for name in ops}
@@ -308,3 +309,53 @@ def _in_seconds(seconds: float | None) -> str:
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
+
+
+# -- estimates by shape: an op is one operation, a multiply-add two; arrays are moved once ---------
+
+
+def operations(entry: Entry) -> int:
+    """About how many floating-point operations an entry does."""
+    work = entry.work
+    if isinstance(work, Loops):
+        return _of_loops(work)
+    if isinstance(work, ProductSteps):
+        after = sum(isinstance(step, Apply) for step in work.loops.steps)
+        return of_product(work) + math.prod(work.outputs[0].shape) * after
+    return _of_call(work)
+
+
+def _of_loops(loops: Loops) -> int:
+    """Steps that vary run for every element, others once per row."""
+    rows = math.prod((*loops.outer, *loops.reduced))
+    elements = rows * math.prod(loops.row)
+    total = 0
+    for step, varies in zip(loops.steps, loops.varies(), strict=True):
+        if isinstance(step, (Apply, Sample, Reduce)):
+            total += elements if varies or isinstance(step, Reduce) else rows
+    return total
+
+
+def _of_call(call: Call) -> int:
+    """For the gradient of a convolution's weight: every element of y times all of the weight. For
+    other calls every element once."""
+    if call.op is conv_weight:
+        _, y = call.terms
+        return 2 * y.size * math.prod(call.outputs[0].shape[1:])
+    return max((term.size for term in (*call.outputs, *call.terms)), default=0)
+
+
+def traffic(entry: Entry) -> int:
+    """The bytes that an entry reads and writes, without its scratch memory."""
+    read = {_identity(array): array for array in entry.reads}
+    written = {_identity(array): array for array in entry.writes if not is_scratch(array)}
+    return sum(bytes_of(array) for array in (*read.values(), *written.values()))
+
+
+def is_scratch(array: Slice) -> bool:
+    """Whether only the kernel itself uses it."""
+    return array.buffer.in_arena and not array.buffer.readers
+
+
+def _identity(array: Slice) -> tuple[object, ...]:
+    return id(array.buffer), array.offset, array.shape, array.strides

@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
+from gradwalk.compiler.introspect.tensor_names import source_names
 from gradwalk.compiler.ir.listing import lines_of, listing
-from gradwalk.compiler.ir.program import Argument, Memory, Scalar, Source
 from gradwalk.graph.source import caller, source_line
 
 if TYPE_CHECKING:
@@ -110,8 +109,8 @@ class Introspection:
     @property
     def program(self) -> PrintedText:
         """The traced program, before all passes, as text."""
-        specialization = self._newest()
-        return PrintedText(listing(specialization.trace.program, meanings(self, specialization)))
+        trace = self._newest().trace
+        return PrintedText(listing(trace.program, source_names(self, trace)))
 
 
 def check_form(form: str | None) -> None:
@@ -128,19 +127,6 @@ def code_of(kernel: Any, form: str | None) -> str:
     if form != "llvm":
         parts.append(assembly({kernel.name: kernel.text}, kernel.declarations))
     return "\n".join(part.rstrip("\n") for part in parts)
-
-
-def meanings(compiled: Any, specialization: Specialization) -> dict[Source, str]:
-    """What the sources of a program are to the user."""
-    trace = specialization.trace
-    names: dict[Source, str] = {}
-    for kind, listed in (
-        (Argument, argument_names(compiled.names, trace)),
-        (Memory, captured_names(compiled.function, trace)),
-        (Scalar, map(str, trace.scalars)),
-    ):
-        names |= {kind(number): name for number, name in enumerate(listed)}
-    return names
 
 
 def warn_of_numpy(name: str, executable: Any) -> bool:

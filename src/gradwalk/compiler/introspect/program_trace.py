@@ -10,7 +10,7 @@ import numpy as np
 from gradwalk.compiler.backends.numpy import run
 from gradwalk.compiler.capture.locations import GeneratorLocation
 from gradwalk.compiler.introspect.explain import kind_of_entry
-from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
+from gradwalk.compiler.introspect.tensor_names import source_names
 from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.program import Call, Constant, Program, Term, source_values
 from gradwalk.compiler.tracing.arguments import Arguments
@@ -29,7 +29,7 @@ def trace_of(compiled: Compiled, specialization: Specialization, call: Any = Non
     executable = specialization.executable
     program: Program = executable.program
     values = {} if call is None else _values(compiled, specialization, program, *call)
-    writer = _TraceWriter(compiled.name, values, _names(compiled, specialization, program))
+    writer = _TraceWriter(compiled.name, values, source_names(compiled, specialization.trace))
     groups = _kernels(executable)
     for term in program.sources():
         if not isinstance(term.source, Constant) or term.ndim:
@@ -38,19 +38,10 @@ def trace_of(compiled: Compiled, specialization: Specialization, call: Any = Non
         group = groups.get(one)
         writer.call(one, None if group is None else writer.group(*group))
     for target, term in program.updates:
-        writer.note(term, f"becomes {writer.names.get(target, 'a number')}")
+        writer.note(term, f"becomes {writer.names.get(target.source, 'a number')}")
     for term in program.results:
         writer.note(term, "result")
     return writer.trace
-
-
-def _names(compiled: Compiled, specialization: Specialization, program: Program) -> dict[Term, str]:
-    """The user's names of sources."""
-    traced = specialization.trace
-    arguments = argument_names(compiled.names, traced)
-    memories = captured_names(compiled.function, traced)
-    names = source_values(program, arguments, memories, list(map(str, traced.scalars)))
-    return {t: name for t, name in names.items() if not isinstance(t.source, Constant)}
 
 
 def _kernels(executable: Any) -> dict[Call, tuple[int, str]]:
@@ -96,12 +87,12 @@ def _values(
 class _TraceWriter:
     """Adds nodes to a trace; keeps arrays up to 64 MiB, then their statistics."""
 
-    def __init__(self, title: str, values: dict[Term, Any], names: dict[Term, str]) -> None:
+    def __init__(self, title: str, values: dict[Term, Any], names: dict[Any, str]) -> None:
         self.trace = Trace()
         # It names the trace, and is empty, so that kernels are the outermost groups.
         self.trace.groups.append(Group(title, "scope", 1, None))
         self.values = values
-        self.names = names
+        self.names = names  # of sources
         self.nodes: dict[Term, Edge] = {}
         self.groups: dict[int, int] = {}
 
@@ -109,7 +100,7 @@ class _TraceWriter:
         node = TraceNode(
             0,
             "",
-            label=self.names.get(term, "constant"),
+            label=self.names.get(term.source, "constant"),
             needs_grad=False,
             metas=((term.shape, term.dtype.name),),
             values=self._kept([term]),

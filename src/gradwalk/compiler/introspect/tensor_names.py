@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+from gradwalk.compiler.capture.guards import Variable
 from gradwalk.compiler.capture.locations import (
     GeneratorLocation,
     GradientLocation,
@@ -17,9 +18,22 @@ from gradwalk.compiler.capture.locations import (
     TensorLocation,
 )
 from gradwalk.compiler.capture.modules import AttributeLocation
-from gradwalk.compiler.capture.variables import Variable
+from gradwalk.compiler.capture.user_code import is_filled
+from gradwalk.compiler.ir.program import Argument, Memory, Scalar, Source
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.nn.module import Module
+
+
+def source_names(compiled: Any, trace: TracedProgram) -> dict[Source, str]:
+    """What the sources of a program are to the user."""
+    names: dict[Source, str] = {}
+    for kind, listed in (
+        (Argument, argument_names(compiled.names, trace)),
+        (Memory, captured_names(compiled.function, trace)),
+        (Scalar, map(str, trace.scalars)),
+    ):
+        names |= {kind(number): name for number, name in enumerate(listed)}
+    return names
 
 
 def captured_names(function: Callable[..., Any], trace: TracedProgram) -> list[str]:
@@ -66,10 +80,8 @@ def _variables(function: Any) -> Iterator[tuple[str, Any]]:
         return
     closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for name, cell in closure:
-        try:
+        if is_filled(cell):
             yield name, cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
     for name in function.__code__.co_names:
         if name in function.__globals__:
             yield name, function.__globals__[name]

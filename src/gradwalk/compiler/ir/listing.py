@@ -15,16 +15,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gradwalk.compiler.ir.program import (
-    Argument,
-    Call,
-    Constant,
-    Memory,
-    Program,
-    Scalar,
-    Source,
-    Term,
-)
+from gradwalk.compiler.ir.program import Call, Constant, Numbered, Program, Source, Term
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
     Given,
@@ -36,6 +27,7 @@ from gradwalk.compiler.plan.loop_nest import (
     Sample,
     Step,
     Store,
+    operands_of,
 )
 from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Work
@@ -53,16 +45,12 @@ class Listing:
         self.names: dict[Term, str] = {}
         constants = itertools.count()
         for term in program.sources():
-            match term.source:
-                case Argument(position):
-                    self.names[term] = f"a{position}"
-                case Memory(number):
-                    self.names[term] = f"m{number}"
-                case Scalar(number):
-                    self.names[term] = f"n{number}"
-                case Constant(array):
-                    named = f"c{next(constants)}" if array.ndim else repr(array.item())
-                    self.names[term] = named
+            source = term.source
+            if isinstance(source, Numbered):
+                self.names[term] = f"{source.letter}{source.number}"
+            elif isinstance(source, Constant):
+                array = source.array
+                self.names[term] = f"c{next(constants)}" if array.ndim else repr(array.item())
         outputs = (term for call in program.calls for term in call.outputs)
         for number, term in enumerate(outputs):
             self.names[term] = f"t{number}"
@@ -111,15 +99,10 @@ class Listing:
         return "\n".join(lines)
 
 
-def _source_order(term: Term) -> tuple[int, int]:
-    match term.source:
-        case Argument(number):
-            return 0, number
-        case Memory(number):
-            return 1, number
-        case Scalar(number):
-            return 2, number
-    return 3, 0  # constants, in order of use
+def _source_order(term: Term) -> tuple[bool, str, int]:
+    """Arguments, memories and scalars by number; then constants, in order of use."""
+    source = term.source
+    return (False, source.letter, source.number) if isinstance(source, Numbered) else (True, "", 0)
 
 
 def listing(program: Program, meanings: dict[Source, str] | None = None) -> str:
@@ -159,29 +142,23 @@ def kernel_listing(work: Work) -> str:
     return "\n".join(map(shortened, lines))
 
 
+_STEPS: dict[type, str] = {
+    Load: "load    array {access}, {dtype.name}",
+    Pick: "pick    array {access} at {inside}",
+    Given: "given   the element of the product, {dtype.name}",
+    Number: "number  {value!r}",
+    Position: "index   of loop {dimension}",
+    Apply: "apply   {op.name} {inside}",
+    Sample: "draw    {op.name} array {access}, {skip} blocks on, {inside}",
+    Reduce: "reduce  {how} {arg}",
+    Store: "store   {arg} to array {access}",
+}
+
+
 def _step(step: Step) -> str:
-    match step:
-        case Load(access, dtype):
-            return f"load    array {access}, {dtype.name}"
-        case Pick(access, picked, dtype):
-            return f"pick    array {access} at {', '.join(str(p.index) for p in picked)}"
-        case Given(dtype):
-            return f"given   the element of the product, {dtype.name}"
-        case Number(value, _):
-            return f"number  {value!r}"
-        case Position(dimension):
-            return f"index   of loop {dimension}"
-        case Apply(op, args, attrs, _):
-            inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
-            return f"apply   {op.name} {', '.join(inside)}"
-        case Sample(access, op, args, skip, attrs, _):
-            inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
-            where = f"array {access}, {skip} blocks on"
-            return f"draw    {op.name} {', '.join([where, *inside])}"
-        case Reduce(how, arg, _):
-            return f"reduce  {how} {arg}"
-        case Store(access, arg):
-            return f"store   {arg} to array {access}"
+    attrs = step.attrs if isinstance(step, (Apply, Sample)) else ()
+    inside = [*map(str, operands_of(step)), *(f"{k}={_attribute(v)}" for k, v in attrs)]
+    return _STEPS[type(step)].format(**step._asdict(), inside=", ".join(inside))
 
 
 def _attribute(value: Any) -> str:

@@ -12,10 +12,11 @@ loop of most passes.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,26 +27,30 @@ from gradwalk.ops.shape.reshaping import reshape
 Dtype = np.dtype[Any]
 
 
-# Not NamedTuples: an Argument and a Memory with the same number differ.
 @dataclass(frozen=True)
-class Argument:
+class Numbered:
+    """A source that every call provides, by its number among those of its class."""
+
+    number: int
+    letter = ""  # in listings
+
+
+class Argument(Numbered):
     """The array at this position among the tensors the function was called with."""
 
-    position: int
+    letter = "a"
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(Numbered):
     """Captured memory: the storage with this number (a parameter, a moment, a buffer)."""
 
-    number: int
+    letter = "m"
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(Numbered):
     """A Python number read at every call: the learning rate, a step count."""
 
-    number: int
+    letter = "n"
 
 
 @dataclass(eq=False)
@@ -55,7 +60,7 @@ class Constant:
     array: np.ndarray[Any, Any]
 
 
-Source = Argument | Memory | Scalar | Constant
+Source = Numbered | Constant
 
 
 class Term:
@@ -228,23 +233,21 @@ def source_values(
     program: Program, arguments: Sequence[Any], memories: Sequence[Any], scalars: Sequence[Any]
 ) -> dict[Term, Any]:
     """The value of each source, given those of arguments, memories and scalars by number."""
+    listed: dict[type, Sequence[Any]] = {Argument: arguments, Memory: memories, Scalar: scalars}
     values: dict[Term, Any] = {}
     for term in program.sources():
-        match term.source:
-            case Argument(position):
-                values[term] = arguments[position]
-            case Memory(number):
-                values[term] = memories[number]
-            case Scalar(number):
-                values[term] = scalars[number]
-            case Constant(array):
-                values[term] = array
+        source = term.source
+        constant = isinstance(source, Constant)
+        values[term] = source.array if constant else listed[type(source)][source.number]  # type: ignore[union-attr]
     return values
 
 
 # What a pass does with one call: given its new operands, return the terms that replace its outputs,
 # or None to keep it.
-Visit = Callable[[Call, tuple[Operand, ...], Builder], Sequence[Term] | None]
+Args = tuple[Operand, ...]
+Rewritten = Sequence[Term] | None
+Visit = Callable[[Call, Args, Builder], Rewritten]
+Pass = Callable[[Program], Program]
 
 
 def copy_call(call: Call, args: tuple[Operand, ...]) -> Call:
@@ -286,6 +289,19 @@ def rewrite(program: Program, visit: Visit, ops: Collection[Op] | None = None) -
     if not now and build.calls == program.calls:
         return program
     return program.with_calls(build.calls, now)
+
+
+def rewrites(*ops: Op) -> Callable[[Visit], Pass]:
+    """Make a pass of a visit: it visits the calls of these ops, or all calls."""
+
+    def made(visit: Visit) -> Pass:
+        @functools.wraps(visit)
+        def run(program: Program) -> Program:
+            return rewrite(program, visit, ops or None)
+
+        return cast(Pass, run)
+
+    return made
 
 
 def copied(program: Program) -> Program:

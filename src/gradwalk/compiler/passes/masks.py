@@ -7,22 +7,23 @@ left, and backward keeps a byte for each element instead of a float.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.ir.compiler_ops import random_bernoulli, random_bernoulli_each
 from gradwalk.compiler.ir.program import (
+    Args,
     Builder,
     Call,
     Constant,
     Operand,
     Program,
+    Rewritten,
     Term,
     forward,
     rewrite,
 )
-from gradwalk.compiler.ir.random_ops import random_bernoulli, random_bernoulli_each
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast
 
@@ -41,7 +42,7 @@ class _Choices:
         # Terms made of a mask and constants: the mask, and the numbers for false and true.
         self.known: dict[Term, tuple[Term, np.ndarray[Any, Any]]] = {}
 
-    def visit(self, call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+    def visit(self, call: Call, args: Args, build: Builder) -> Rewritten:
         either = self._either(call, args)
         if either is not None:  # it may have uses that stay; if not, it is dead
             outputs = build.again(call, args)

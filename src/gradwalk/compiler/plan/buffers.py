@@ -7,13 +7,16 @@ the op's forward runs on a stand-in with the same strides, whose numbers are nev
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gradwalk.compiler.ir.program import Call, Term
-from gradwalk.ops.core.op import Shape
+from gradwalk.ops.core.op import Op, Shape
+from gradwalk.ops.index.indexing import getitem, put, setitem, write_view
+from gradwalk.ops.shape.rearranging import diagonal_op, diagonal_put
 from gradwalk.ops.shape.reshaping import reshape
 
 Strides = tuple[int, ...]
@@ -150,3 +153,41 @@ def bytes_of(base: Slice) -> int:
     """How much memory one pass over its elements touches."""
     read = math.prod(n for n, s in zip(base.shape, base.strides, strict=True) if s)
     return read * base.dtype.itemsize
+
+
+# -- ops that write the part of an array that a view of it covers ----------------------------------
+
+
+# The rest of their result is that of their first operand.
+CHANGES = (setitem, write_view)
+Views = Iterator[tuple[Op, dict[str, Any], int]]
+
+
+def written_part(call: Call, whole: Slice) -> Slice | None:
+    """The part of the result that a call writes; None if no strides describe it."""
+    part = whole
+    for op, attrs, which in _chain(call):
+        seen = views(Call(op, (0,), attrs, []), part)
+        if seen is None:
+            return None
+        part = seen[which if op.multiple else 0]
+    return part
+
+
+def writes_a_part(call: Call) -> bool:
+    """Whether a call writes a view of its result, known without any index array."""
+    if call.op in (put, setitem):
+        return len(call.args) == (1 if call.op is put else 2)
+    if call.op is write_view:
+        return written_part(call, fresh(call.outputs[0])) is not None
+    return call.op is diagonal_put
+
+
+def _chain(call: Call) -> Views:
+    """The views that lead from the result to the part."""
+    if call.op is write_view:
+        yield from call.attrs["chain"]
+    elif call.op is diagonal_put:
+        yield diagonal_op, {name: call.attrs[name] for name in ("offset", "axes")}, 0
+    else:
+        yield getitem, {"index": call.attrs["index"]}, 0

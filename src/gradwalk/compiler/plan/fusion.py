@@ -21,11 +21,11 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from gradwalk.compiler.ir.index_ops import checked_index
-from gradwalk.compiler.ir.program import Call, Program, Term, in_order
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
+from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, checked_index
+from gradwalk.compiler.ir.program import Call, Operand, Program, Term, in_order
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.loop_kinds import Kind, classify, kind_of, picking
+from gradwalk.compiler.plan.loop_nest import SumOrder
 from gradwalk.ops.core.op import Shape
 
 MOST_ARRAYS = 28  # of one kernel: pointers to more do not fit the registers
@@ -47,6 +47,7 @@ class FusionGroup:
     first: int = 0  # positions in the program of its first and its last call
     last: int = 0
     level: int = 0  # greater than that of any group that has to come before
+    fixed_sums: SumOrder | None = None  # as they were before rematerialization changed the group
 
     @property
     def row_shape(self) -> Shape:
@@ -62,6 +63,7 @@ class Fusion:
         self.backend = backend
         self.consumers = program.consumers()
         self.ends = set(program.ends())
+        self._operands: dict[Call, tuple[Operand, ...]] = {}  # before they were replaced
         self._positions = {call: i for i, call in enumerate(program.calls)}
         self._numbers = len(program.calls)  # of groups
         self.groups: dict[FusionGroup, None] = {}
@@ -113,7 +115,7 @@ class Fusion:
                 here.level = level
                 waiting += [(user, level + 1) for user in self.users[here] if user.level <= level]
 
-    def _leads_to(self, source: FusionGroup, group: FusionGroup, *, directly: bool) -> bool:
+    def leads_to(self, source: FusionGroup, group: FusionGroup, directly: bool = True) -> bool:
         """Whether `group` has to come after `source`; without `directly`, because of a third."""
         if group.level <= source.level:
             return False
@@ -152,8 +154,8 @@ class Fusion:
         if not few and self.arrays([*first.calls, *second.calls]) > MOST_ARRAYS:
             return False
         return not (
-            self._leads_to(first, second, directly=False)
-            or self._leads_to(second, first, directly=False)
+            self.leads_to(first, second, directly=False)
+            or self.leads_to(second, first, directly=False)
         )
 
     def _same_loops(self, first: FusionGroup, second: FusionGroup) -> bool:
@@ -203,7 +205,7 @@ class Fusion:
         in_order = first.last < second.first
         first.calls += second.calls
         if not in_order:
-            first.calls.sort(key=self._position)
+            first.calls.sort(key=self._positions.__getitem__)
         first.wholes += second.wholes
         first.first = min(first.first, second.first)
         first.last = max(first.last, second.last)
@@ -227,17 +229,13 @@ class Fusion:
         moved = set(calls)
         group.calls = [c for c in group.calls if c not in moved]
         group.wholes = [c for c in group.wholes if c not in moved]
-        target.calls = sorted([*target.calls, *calls], key=self._position)
+        target.calls = sorted([*target.calls, *calls], key=self._positions.__getitem__)
         target.wholes += [c for c in calls if _needs_whole(c)]
         for call in calls:
             self.of[call] = target
             for term in call.terms:
                 if term.call is not None and self.of[term.call] is not target:
                     self.depends(target, self.of[term.call])
-
-    def leads_to(self, first: FusionGroup, second: FusionGroup) -> bool:
-        """Whether one group has to come after another."""
-        return self._leads_to(first, second, directly=True)
 
     # -- changes to the program (rematerialization.py) ---------------------------------------------
 
@@ -267,6 +265,7 @@ class Fusion:
             if operand is old:
                 self.consumers[old].remove(call)
                 self.consumers.setdefault(new, []).append(call)
+        self._operands.setdefault(call, call.args)
         call.take(tuple(new if a is old else a for a in call.args))
         assert new.call is not None
         group, source = self.of[call], self.of[new.call]
@@ -301,6 +300,12 @@ class Fusion:
         if calls != self.program.calls:
             self.program = self.program.with_calls(in_order(calls), {})
 
+    def exchange_operands(self) -> None:
+        """Undo what `replace` did to the calls of the program; do it again the next time."""
+        for call, args in self._operands.items():
+            self._operands[call] = call.args
+            call.take(args)
+
     def in_order(self) -> list[FusionGroup]:
         """The groups in topological order, near that of the program.
 
@@ -332,9 +337,6 @@ class Fusion:
         for other in others:
             self.depends(group, other)
         return True
-
-    def _position(self, call: Call) -> int:
-        return self._positions[call]
 
 
 _FUSED = (Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT)

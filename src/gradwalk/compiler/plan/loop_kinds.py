@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.ir.index_ops import checked_index
+from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, checked_index
 from gradwalk.compiler.ir.program import Call, Operand, Term
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
+from gradwalk.compiler.plan.buffers import writes_a_part
 from gradwalk.compiler.plan.capabilities import Capabilities
-from gradwalk.compiler.plan.partial_writes import writes_a_part
 from gradwalk.ops.core.op import Op, Shape
 from gradwalk.ops.index.embedding import embedding_op, sum_rows
 from gradwalk.ops.index.indexing import getitem, put, setitem

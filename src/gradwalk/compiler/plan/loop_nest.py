@@ -130,6 +130,14 @@ def operands_of(step: Step) -> tuple[int, ...]:
     return ()
 
 
+class SumOrder(NamedTuple):
+    """All that the order of additions along a row may depend on, besides the row itself."""
+
+    body: int  # steps whose value varies along the row
+    width: int  # bytes of the widest of these values
+    side: int  # the length of the innermost outer loop
+
+
 @dataclass
 class Loops:
     """A kernel: loops, arrays, steps. A step's number is the name of its value."""
@@ -139,6 +147,7 @@ class Loops:
     reduced: tuple[int, ...] = ()  # of a columns kernel: summed over, between outer and row
     accesses: list[Access] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    fixed_sums: SumOrder | None = None  # of a kernel whose other work has changed since
 
     def add(self, step: Step) -> int:
         """Append a step; return its number."""
@@ -166,6 +175,15 @@ class Loops:
                     along = dimension >= len(self.outer)
             varies.append(along)
         return varies
+
+    def sum_order(self) -> SumOrder:
+        """The order of its sums: two kernels with the same row and order round them alike."""
+        if self.fixed_sums is not None:
+            return self.fixed_sums
+        varying = [step for step, along in zip(self.steps, self.varies(), strict=True) if along]
+        dtypes = [step.dtype for step in varying if not isinstance(step, Store)]
+        width = max((d.itemsize for d in dtypes if d.kind != "b"), default=4)
+        return SumOrder(len(varying), width, self.outer[-1] if self.outer else 1)
 
     def phases(self) -> list[int]:
         """For each step the first pass over the row in which its value is known."""
@@ -199,21 +217,18 @@ class Loops:
 
     def size_of_stride(self, access: int, dimension: int) -> int:
         """The position of a stride among the sizes."""
-        loops = self._depth
-        return loops * (1 + access) + dimension
+        return self._depth * (1 + access) + dimension
 
     def size_of_pick(self, step: int, number: int) -> int:
         """The position of the stride of a picked index among the sizes; its length follows."""
-        loops = self._depth
         before = sum(len(s.picked) for s in self.steps[:step] if isinstance(s, Pick))
-        return loops * (1 + len(self.accesses)) + 2 * (before + number)
+        return self.size_of_stride(len(self.accesses), 2 * (before + number))
 
     def size_of_skip(self, step: int) -> int:
         """The position of the blocks that a draw skips among the sizes."""
         picks = sum(len(s.picked) for s in self.steps if isinstance(s, Pick))
         before = sum(isinstance(s, Sample) for s in self.steps[:step])
-        loops = self._depth
-        return loops * (1 + len(self.accesses)) + 2 * picks + before
+        return self.size_of_stride(len(self.accesses), 2 * picks + before)
 
     def draws_from_multiples_of(self, step: Sample) -> int:
         """The largest power of two, up to 64, that divides the number of a draw's element wherever
@@ -241,7 +256,7 @@ class Loops:
         steps = tuple(map(self._key, self.steps))
         # 0.0 and −0.0, 1 and 1.0 are equal in Python, and differ in the code.
         exact = repr([s.attrs for s in self.steps if isinstance(s, (Apply, Sample))])
-        return len(self.outer), len(self.reduced), row, accesses, steps, exact
+        return len(self.outer), len(self.reduced), row, accesses, steps, exact, self.fixed_sums
 
     def _key(self, step: Step) -> Hashable:
         """All of a step but what the kernel reads when it runs."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.ir.program import Call, Constant, Term
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.plan.buffers import Slice, Strides, fresh
 from gradwalk.compiler.plan.fusion import FusionGroup
-from gradwalk.compiler.plan.loop_kinds import REDUCTIONS, Kind, kind_of, picking
+from gradwalk.compiler.plan.loop_kinds import (
+    REDUCTIONS,
+    Kind,
+    is_native_convolution,
+    kind_of,
+    picking,
+)
 from gradwalk.compiler.plan.loop_nest import (
     Access,
     Apply,
@@ -41,7 +47,9 @@ def loops_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> tuple[
         lowering.call(call)
     for term in stored:
         lowering.store(term)
-    return arranged(lowering.steps, group.shape, group.axes, group.kind), lowering.slices
+    loops = arranged(lowering.steps, group.shape, group.axes, group.kind)
+    loops.fixed_sums = group.fixed_sums
+    return loops, lowering.slices
 
 
 @dataclass(eq=False)
@@ -73,16 +81,20 @@ def product_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> Prod
     return ProductSteps(product, where(left), where(right), outputs, extras, lowering.steps)
 
 
-def copy_loops(source: Slice, target: Slice) -> tuple[Loops, list[Slice]]:
-    """Loops that copy one array to another of the same shape."""
+def copy_loops(source: Slice, target: Slice, summed: bool = False) -> tuple[Loops, list[Slice]]:
+    """Loops that copy one array to another of the same shape; if `summed`, to one that has its
+    first dimension added up."""
+    axes, kind = ((0,), Kind.COLUMNS) if summed else ((), Kind.MAP)
     loops = Loops((), ())
     loops.accesses = [
         Access(source.dtype, source.strides),
-        Access(target.dtype, target.strides, written=True),
+        Access(target.dtype, (*(0 for _ in axes), *target.strides), written=True),
     ]
     value = loops.add(Load(0, source.dtype))
+    if summed:
+        value = loops.add(Reduce("sum", value, source.dtype))
     loops.add(Store(1, value))
-    return arranged(loops, source.shape, (), Kind.MAP), [source, target]
+    return arranged(loops, source.shape, axes, kind), [source, target]
 
 
 def fill_loops(value: float, target: Slice) -> tuple[Loops, list[Slice]]:
@@ -91,18 +103,6 @@ def fill_loops(value: float, target: Slice) -> tuple[Loops, list[Slice]]:
     loops.accesses = [Access(target.dtype, target.strides, written=True)]
     loops.add(Store(0, loops.add(Number(value, target.dtype))))
     return arranged(loops, target.shape, (), Kind.MAP), [target]
-
-
-def sum_loops(source: Slice, target: Slice) -> tuple[Loops, list[Slice]]:
-    """Loops that sum an array over its first dimension."""
-    loops = Loops((), ())
-    loops.accesses = [
-        Access(source.dtype, source.strides),
-        Access(target.dtype, (0, *target.strides), written=True),
-    ]
-    total = loops.add(Reduce("sum", loops.add(Load(0, source.dtype)), source.dtype))
-    loops.add(Store(1, total))
-    return arranged(loops, source.shape, (0,), Kind.COLUMNS), [source, target]
 
 
 class _Lowering:
@@ -248,4 +248,28 @@ def _merged(axes: list[int], shape: Shape, strides: list[Strides]) -> list[Loop]
 
 def elements(loops: Loops) -> int:
     """How often the innermost steps run."""
-    return int(np.prod([*loops.outer, *loops.reduced, *loops.row], dtype=np.int64))
+    return math.prod((*loops.outer, *loops.reduced, *loops.row))
+
+
+# -- sums over the batch that threads share --------------------------------------------------------
+
+
+PARTS = 8  # fixed, and added up in order: results do not depend on the number of threads
+SMALL = 1 << 16  # numbers up to which a copy of the sums for every part costs little
+
+
+def joined(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """The stride of several dimensions merged into one; None if they cannot be merged."""
+    long = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    for (_, outer), (n, inner) in itertools.pairwise(long):
+        if outer != n * inner:
+            return None
+    return long[-1][1] if long else 1
+
+
+def weight_parts(call: Call, x: Slice, y: Slice) -> int:
+    """Into how many parts to cut the batch for the gradient of a convolution's weight: one if
+    threads share the weight, because it is large, or if NumPy computes it."""
+    native = is_native_convolution(call) and joined(y.shape[2:], y.strides[2:]) is not None
+    small = call.outputs[0].size <= SMALL
+    return min(x.shape[0], PARTS) if native and small else 1

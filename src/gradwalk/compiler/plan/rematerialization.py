@@ -7,8 +7,9 @@ we look for such a chain of calls. A later kernel that reads the array element b
 it in registers. One that needs all of it, as a matrix product does, finds it stored again shortly
 before, by a kernel that iterates over the same elements.
 
-Calls are copied as they are, so results stay the same; in a few random networks the last bits of
-float32 results differ nonetheless (tests/compiler/plan/test_rematerialization.py).
+Calls are copied as they are, and sums keep their order, so results stay the same to the last bit.
+The order of a sum may depend on what else its kernel computes (several accumulators where that is
+little); a kernel that gets or loses calls therefore keeps the order that it had before.
 """
 
 from __future__ import annotations
@@ -18,14 +19,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gradwalk.compiler.ir.program import Call, Term, copy_call, replaced
-from gradwalk.compiler.plan.fusion import (
-    MOST_ARRAYS,
-    MOST_CALLS,
-    Fusion,
-    FusionGroup,
-    may_fail,
-)
+from gradwalk.compiler.plan.buffers import Slice, fresh, views
+from gradwalk.compiler.plan.fusion import MOST_ARRAYS, MOST_CALLS, Fusion, FusionGroup, may_fail
 from gradwalk.compiler.plan.loop_kinds import Kind, is_map
+from gradwalk.compiler.plan.lowering import loops_of
 
 WORTH_IT = 1 << 20  # bytes at the peak: less fits a cache, and costs next to nothing
 SMALL = 1 << 14  # bytes: smaller arrays are not considered
@@ -71,16 +68,21 @@ class Chain(NamedTuple):
     ends: list[Term]
 
 
-def rematerialize(fusion: Fusion) -> None:
-    """Lower the peak of memory by recomputing what is cheap."""
+def rematerialize(fusion: Fusion) -> int | None:
+    """Lower the peak of memory by recomputing what is cheap. Return the bytes that were alive at
+    the peak before; None if nothing changed."""
     sizes = (_bytes(out) for call in fusion.program.calls for out in call.outputs)
     if sum(size for size in sizes if size > SMALL) < WORTH_IT:
-        return
+        return None
     work = _Rematerialization(fusion)
-    for _ in range(ROUNDS):
+    if not work.lower_peak():
+        return None
+    before = work.living[work.peak]
+    for _ in range(ROUNDS - 1):
         if not work.lower_peak():
             break
     fusion.renew_program()
+    return before
 
 
 class _Rematerialization:
@@ -105,10 +107,9 @@ class _Rematerialization:
         self.positions = {group: i for i, group in enumerate(self.order)}
         self.lives = {}
         for group in self.order:
-            if group.kind is not Kind.VIEW:
-                for term in self.fusion.stored(group.calls):
-                    if _bytes(term) > SMALL:
-                        self._measure(term)
+            for call in group.calls if group.kind is not Kind.VIEW else ():
+                for term in call.outputs:
+                    self._measure(term)
         self.living = self._living()
         most = max(self.living, default=0)
         if not self.living or most < WORTH_IT:
@@ -124,34 +125,25 @@ class _Rematerialization:
     # -- lifetimes ---------------------------------------------------------------------------------
 
     def _measure(self, term: Term) -> None:
-        """Note the lifetime of a stored term; a result or an update has memory of its own."""
+        """Note the lifetime of a large term that is stored; a result or an update has memory of its
+        own."""
         fusion = self.fusion
-        assert term.call is not None
-        home = fusion.of[term.call]
+        self.lives.pop(term, None)
+        home = fusion.of.get(term.call) if term.call is not None else None
+        if home is None or _bytes(term) <= SMALL or not self._is_stored(term):
+            return
         uses: list[Use] = []
         waiting: list[tuple[Term, tuple[Term, ...]]] = [(term, ())]
-        for here, views in waiting:
+        for here, through in waiting:
             if here in fusion.ends:
-                self.lives.pop(term, None)
                 return
             for call in dict.fromkeys(fusion.consumers.get(here, ())):
                 group = fusion.of[call]
                 if group.kind is Kind.VIEW:
-                    waiting += [(out, (*views, out)) for out in call.outputs]
+                    waiting += [(out, (*through, out)) for out in call.outputs]
                 elif group is not home:
-                    uses.append(Use(self.positions[group], call, views))
+                    uses.append(Use(self.positions[group], call, through))
         self.lives[term] = Life(_bytes(term), self.positions[home], uses)
-
-    def _measure_again(self, term: Term) -> None:
-        """Note its lifetime after its readers have changed."""
-        base = self._base(term)
-        if base.call is None or _bytes(base) <= SMALL:
-            return
-        group = self.fusion.of.get(base.call)
-        if group is not None and base in self.fusion.stored(group.calls):
-            self._measure(base)
-        else:
-            self.lives.pop(base, None)
 
     def _living(self) -> list[int]:
         """The bytes alive at every group."""
@@ -209,8 +201,8 @@ class _Rematerialization:
     def _is_stored(self, term: Term) -> bool:
         """Whether another group reads a term."""
         assert term.call is not None
-        home = self.fusion.of[term.call]
-        return any(self.fusion.of[call] is not home for call in self.fusion.consumers[term])
+        home, consumers = self.fusion.of[term.call], self.fusion.consumers.get(term, ())
+        return any(self.fusion.of[call] is not home for call in consumers)
 
     def _is_kept(self, term: Term) -> bool:
         """Whether a term is alive across the peak in any case, or has memory of its own."""
@@ -239,6 +231,9 @@ class _Rematerialization:
         chain = self._chain(term, room=life.size // 8)
         if chain is None or not self._keeps_peak(chain, life):
             return False
+        homes = {self.fusion.of[call] for call in chain.calls}  # they may lose these calls
+        if any(map(_sums_over_several_axes, homes)):
+            return False
         after = [use for use in life.uses if use.position > self.peak]
         single = [use for use in after if self._takes(use, term)]
         groups = dict.fromkeys(self.fusion.of[use.call] for use in single)
@@ -250,12 +245,14 @@ class _Rematerialization:
             if host is None:
                 return False
             self._read_again(term, self._copy(chain, host), whole)
+        for home in homes:
+            self._fix_sums(home)
         for use in single:
             again = self._copy(chain, self.fusion.of[use.call])
             self.fusion.replace(use.call, term, again)
         self.fusion.prune(term)
         for each in (term, *chain.ends, *(call.outputs[0] for call in chain.calls)):
-            self._measure_again(each)
+            self._measure(self._base(each))
         return True
 
     def _takes(self, use: Use, term: Term) -> bool:
@@ -271,11 +268,7 @@ class _Rematerialization:
             return False
         if self.fusion.arrays([*group.calls, *new]) > MOST_ARRAYS:
             return False
-        # More arrays may prevent loops over several axes from being merged; no sum may change its
-        # order.
-        if sum(group.shape[axis] > 1 for axis in group.axes) > 1:
-            return False
-        return self._is_in_time(group, chain)
+        return not _sums_over_several_axes(group) and self._is_in_time(group, chain)
 
     def _is_in_time(self, group: FusionGroup, chain: Chain) -> bool:
         """Whether a group can read what a chain starts from before an update overwrites it."""
@@ -315,6 +308,7 @@ class _Rematerialization:
 
     def _copy(self, chain: Chain, group: FusionGroup) -> Term:
         """Add a copy of a chain to a group; return the copy of its last term."""
+        self._fix_sums(group)
         now: dict[Term, Term] = {}
         new = []
         for call in chain.calls:
@@ -327,6 +321,19 @@ class _Rematerialization:
             now[call.outputs[0]] = copy.outputs[0]
         self.fusion.add_calls(new, group)
         return now[chain.calls[-1].outputs[0]]
+
+    def _fix_sums(self, group: FusionGroup) -> None:
+        """Keep the order of a group's sums, whatever else it will compute."""
+        if group.axes and group.fixed_sums is None:
+            loops, _ = loops_of(group, self.fusion.stored(group.calls), self._memory)
+            group.fixed_sums = loops.sum_order()
+
+    def _memory(self, term: Term) -> Slice:
+        """Memory as that of a term will be: in order, or a view."""
+        if term.call is None or self.fusion.of[term.call].kind is not Kind.VIEW:
+            return fresh(term)
+        seen = views(term.call, self._memory(term.call.terms[0]))
+        return fresh(term) if seen is None else seen[term.index]
 
     def _read_again(self, term: Term, again: Term, uses: list[Use]) -> None:
         """Make calls read a term that was stored again, through views as before."""
@@ -358,6 +365,11 @@ class _Rematerialization:
             else:  # in float64 a function is that of C, lane by lane
                 total += LONG if call.outputs[0].dtype.itemsize <= 4 else CHEAP + 1
         return total
+
+
+def _sums_over_several_axes(group: FusionGroup) -> bool:
+    """Whether the order of sums depends on how loops are merged, which depends on all arrays."""
+    return sum(group.shape[axis] > 1 for axis in group.axes) > 1
 
 
 def _can_be_copied(call: Call) -> bool:

@@ -8,7 +8,7 @@ others       arguments, memories, constants, results
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from gradwalk.compiler.ir.program import (
 )
 from gradwalk.compiler.plan.arena import place_in_arena
 from gradwalk.compiler.plan.buffers import (
+    CHANGES,
     Buffer,
     Slice,
     allocate,
@@ -34,9 +35,7 @@ from gradwalk.compiler.plan.buffers import (
     views,
 )
 from gradwalk.compiler.plan.capabilities import Capabilities
-from gradwalk.compiler.plan.copy_elision import Requests, part_of
 from gradwalk.compiler.plan.fusion import Fusion, FusionGroup
-from gradwalk.compiler.plan.in_place import changes_in_place, updates_in_place
 from gradwalk.compiler.plan.loop_kinds import Kind, picking
 from gradwalk.compiler.plan.loop_nest import Loops
 from gradwalk.compiler.plan.lowering import (
@@ -45,16 +44,16 @@ from gradwalk.compiler.plan.lowering import (
     fill_loops,
     loops_of,
     product_of,
-    sum_loops,
+    weight_parts,
 )
-from gradwalk.compiler.plan.partial_sums import weight_parts
-from gradwalk.compiler.plan.partial_writes import CHANGES
+from gradwalk.compiler.plan.placement import Requests, changes_in_place, part_of, updates_in_place
 from gradwalk.compiler.plan.rematerialization import rematerialize
 from gradwalk.compiler.plan.sinking import sink
 from gradwalk.ops.network.convolution import conv_weight
 from gradwalk.ops.shape.reshaping import concatenate
 
 ARENA, STATUS, SCALARS, FIRST = 0, 1, 2, 3
+CLEARLY_LESS = 0.875  # of the bytes at the peak before: such an arena has shrunk
 
 
 Work = Loops | ProductSteps | Call  # a call: what has a generator of its own, or runs as NumPy
@@ -86,19 +85,46 @@ class Plan:
     results: list[tuple[Term, int]] = field(default_factory=list)
     scalars: int = 0  # how many runtime scalars are read; those that are written lie behind them
     scalar_updates: int = 0
+    # Of a rematerialized program: the bytes that were alive at the peak before, and the plan for it
+    # as it was.
+    peak_before: int = 0
+    plain: Callable[[], Plan] | None = None
+
+    @property
+    def may_be_larger(self) -> bool:
+        """Whether the arena may be larger than without rematerialization: fewer bytes at the peak
+        may be packed worse."""
+        return self.plain is not None and self.arena > CLEARLY_LESS * self.peak_before
 
 
 def plan(program: Program, layout: Layout, backend: Capabilities) -> Plan:
     """Decide on kernels, their order and all memory."""
-    return _Planner(program, layout, backend).run()
+    owned = program if program.owned else copied(program)
+    fusion = _fused(owned, backend)
+    peak = rematerialize(fusion)
+    made = _Planner(fusion, layout).run()
+    if peak is not None:
+
+        def plain() -> Plan:
+            fusion.exchange_operands()
+            original = copied(owned)
+            fusion.exchange_operands()
+            return _Planner(_fused(original, backend), layout).run()
+
+        made.peak_before, made.plain = peak, plain
+    return made
+
+
+def _fused(program: Program, backend: Capabilities) -> Fusion:
+    fusion = Fusion(program, backend)
+    sink(fusion)
+    return fusion
 
 
 class _Planner:
-    def __init__(self, program: Program, layout: Layout, backend: Capabilities) -> None:
+    def __init__(self, fusion: Fusion, layout: Layout) -> None:
         self.layout = layout
-        self.fusion = Fusion(program if program.owned else copied(program), backend)
-        sink(self.fusion)
-        rematerialize(self.fusion)
+        self.fusion = fusion
         self.program = self.fusion.program
         self.plan = Plan(self.program)
         self.slices: dict[Term, Slice] = {}
@@ -281,7 +307,7 @@ class _Planner:
         terms = {out: parts, **dict(zip(call.terms, operands, strict=True))}
         self._add(Entry(call, [parts, *operands], operands, [parts], call.line, [call], terms))
         if count > 1:
-            loops, operands = sum_loops(parts, target)
+            loops, operands = copy_loops(parts, target, summed=True)
             self._add(Entry(loops, operands, [parts], [target], call.line))
 
     def _finish(self) -> None:

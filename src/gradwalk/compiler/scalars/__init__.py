@@ -1,5 +1,5 @@
 """Recorded graphs of Values as native code: steps, rows of lanes, a tape of kernel calls."""
 
-from gradwalk.compiler.scalars.compiled_graph import Replay, compile_values
+from gradwalk.compiler.scalars.replay import Replay, compile_values
 
 __all__ = ["Replay", "compile_values"]

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.kernels import scalar_tape
-from gradwalk.compiler.scalars.flat_graph import Offsets
 from gradwalk.compiler.scalars.kernels import Kernels
 
 PLUS_ZERO, MINUS_ZERO = 0, -(2**63)  # as bits; −0 + x is x, also if x is −0
+Offsets = Sequence[int]
 
 
 class Entries:
@@ -27,12 +27,11 @@ class Entries:
         self.kernels = kernels
         self.lanes = kernels.lanes
         self.block = scalar_tape.BLOCK * self.lanes
-        self.calls: Counter[str] = Counter()
         self.entries: list[int] = []
         self.size = 0  # of the arena so far
         self._first_numbers: list[float] = []  # the constants, with which the arena begins
         self._constants: dict[bytes, int] = {}
-        self._collected: dict[bytes, int] = {}
+        self._collected: dict[tuple[int, ...], int] = {}
         self._calls_at: list[tuple[int, str]] = []  # positions of the kernels' addresses
         self.zeros = self._constant_row(0.0)
         self.ones = self._constant_row(1.0)
@@ -60,9 +59,12 @@ class Entries:
         if count == 1:
             self.size += 1
             return self.size - 1
-        first = -(-self.size // self.lanes) * self.lanes
-        self.size = first + -(-count // self.lanes) * self.lanes
+        first = self._whole_vectors(self.size)
+        self.size = first + self._whole_vectors(count)
         return first
+
+    def _whole_vectors(self, count: int) -> int:
+        return -(-count // self.lanes) * self.lanes
 
     def arena(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Memory for a replay, with the constants in it. Vectors may be read past its last row."""
@@ -72,99 +74,98 @@ class Entries:
         arena[: len(self._first_numbers)] = self._first_numbers
         return arena
 
-    def finished(self, addresses: dict[str, int]) -> Offsets:
+    def finished(self, addresses: dict[str, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The entries with the addresses of their kernels, and the end."""
         entries = np.array([*self.entries, 0], np.int64)
         for position, kernel in self._calls_at:
             entries[position] = addresses[kernel]
         return entries
 
+    def calls(self) -> Counter[str]:
+        """How often each kernel is called."""
+        return Counter(kernel for _, kernel in self._calls_at)
+
     # -- calls of kernels --------------------------------------------------------------------------
 
     def call(self, kernel: str, *arguments: int) -> None:
         """Add one entry."""
-        self.calls[kernel] += 1
         self._calls_at.append((len(self.entries), kernel))
         self.entries += (0, 2 + len(arguments), *arguments)
 
-    def collect(self, offsets: Offsets) -> Offsets:
-        """Copy the numbers at these offsets, (rows, lanes), to rows; return where they begin."""
-        keys = [row.tobytes() for row in offsets]
-        new: dict[bytes, int] = {}
-        for number, key in enumerate(keys):
-            if key not in self._collected:
-                new.setdefault(key, number)
+    def collect(self, rows: list[tuple[int, ...]]) -> list[int]:
+        """Copy the numbers at these offsets, of as many lanes each, to rows; return where they
+        begin."""
+        new = dict.fromkeys(row for row in rows if row not in self._collected)
         if new:
-            count = offsets.shape[1]
-            length = -(-count // self.lanes) * self.lanes
-            full = np.full((len(new), length), self.zeros)
-            full[:, :count] = offsets[list(new.values())]
-            first = self.room(full.size)
-            self.collect_to(first, full.ravel())
-            self._collected.update(zip(new, range(first, first + full.size, length), strict=True))
-        return np.array([self._collected[key] for key in keys], np.int64)
+            count = len(rows[0])
+            length = self._whole_vectors(count)
+            padding = (self.zeros,) * (length - count)
+            first = self.room(len(new) * length)
+            self.collect_to(first, [offset for row in new for offset in (*row, *padding)])
+            self._collected |= {row: first + k * length for k, row in enumerate(new)}
+        return [self._collected[row] for row in rows]
 
     def collect_to(self, row: int, offsets: Offsets) -> None:
         """Copy the numbers at these offsets side by side, from `row` on."""
-        self.call(self.kernels.collect(), 8 * row, len(offsets), *(8 * offsets).tolist())
+        self.call(self.kernels.collect(), 8 * row, len(offsets), *[8 * o for o in offsets])
 
-    def map(self, kernel: str, operands: list[Offsets]) -> Offsets:
+    def map(self, kernel: str, operands: list[tuple[int, ...]]) -> Offsets:
         """Call a kernel on rows, collected where needed; return the offsets of its results."""
         count = len(operands[0])
-        rows = [int(offsets[0]) for offsets in operands]
-        apart = [k for k, offsets in enumerate(operands) if not (np.diff(offsets) == 1).all()]
-        if apart:
-            collected = self.collect(np.array([operands[k] for k in apart]))
-            for k, row in zip(apart, collected.tolist(), strict=True):
-                rows[k] = row
+        rows = self._rows(operands, list(map(_side_by_side, operands)))
         row = self.room(count)
-        self.call(kernel, 8 * row, -(-count // self.lanes), count, *(8 * r for r in rows))
-        return row + np.arange(count)
+        vectors = -(-count // self.lanes)
+        self.call(kernel, 8 * row, vectors, count, *[8 * r for r in rows])
+        return range(row, row + count)
 
-    def map_one(self, kernel: str, operands: list[int]) -> int:
-        """Call a kernel on single numbers; return the offset of its result."""
-        row = self.room(1)
-        self.call(kernel, 8 * row, 1, 1, *[8 * offset for offset in operands])
-        return row
+    def fold(self, lanes: list[list[tuple[int, int]]], start: int) -> Offsets:
+        """Sums of products: each lane has the pairs of offsets that are multiplied, all as many.
+        Return the offsets of the sums."""
+        row = self.room(len(lanes))
+        if len(lanes) == 1:
+            pairs = [8 * offset for pair in lanes[0] for offset in pair]
+            self.call(self.kernels.fold(0), 8 * row, start, len(lanes[0]), *pairs)
+        else:
+            for first in range(0, len(lanes), self.block):
+                self._fold_block(row + first, lanes[first : first + self.block], start)
+        return range(row, row + len(lanes))
 
-    def fold_one(self, pairs: Sequence[int], start: int) -> int:
-        """The sum of products a₀·b₀ + ... of the numbers at a₀, b₀, a₁, b₁, ..."""
-        row = self.room(1)
-        kernel = self.kernels.fold(0)
-        self.call(kernel, 8 * row, start, len(pairs) // 2, *[8 * offset for offset in pairs])
-        return row
+    def _fold_block(self, row: int, lanes: list[list[tuple[int, int]]], start: int) -> None:
+        """A fold of at most a block of lanes. The first factors of a term are a row; the second are
+        a row, or one number for all lanes."""
+        firsts, seconds, single = [], [], []
+        for term in zip(*lanes, strict=True):
+            a, b = zip(*term, strict=True)
+            same_a, same_b = _are_one(a), _are_one(b)
+            swaps = same_a and (not same_b or (b[0] == self.ones != a[0]))
+            firsts.append(b if swaps else a)
+            seconds.append(a if swaps else b)
+            single.append(same_a or same_b)
+        ones = [a[0] == self.ones and _are_one(a) for a in firsts]  # there is a row of these
+        a_at = self._rows(firsts, [one or _side_by_side(a) for a, one in zip(firsts, ones)])
+        b_at = self._rows(seconds, [one or _side_by_side(b) for b, one in zip(seconds, single)])
+        pairs: list[int] = []
+        for first, second, one in zip(a_at, b_at, single, strict=True):
+            pairs += (8 * first, 8 * second + (0 if one else scalar_tape.ROW_MARK))
+        vectors = -(-len(lanes) // self.lanes)
+        self.call(self.kernels.fold(vectors), 8 * row, start, len(single), *pairs)
 
-    def fold(self, a: Offsets, b: Offsets, start: int) -> Offsets:
-        """Sums of products of the numbers at a and b, (lanes, terms) both; return their offsets."""
-        count = len(a)
-        if count == 1:
-            return np.array([self.fold_one(np.stack((a[0], b[0]), 1).ravel().tolist(), start)])
-        row = self.room(count)
-        for first in range(0, count, self.block):
-            last = first + self.block
-            self._fold_block(row + first, a[first:last], b[first:last], start)
-        return row + np.arange(count)
+    def _rows(self, operands: list[tuple[int, ...]], ready: list[bool]) -> list[int]:
+        """Where operands begin: those that are ready where they are, the others collected."""
+        apart = [offsets for offsets, here in zip(operands, ready, strict=True) if not here]
+        collected = iter(self.collect(apart))
+        return [
+            offsets[0] if here else next(collected)
+            for offsets, here in zip(operands, ready, strict=True)
+        ]
 
-    def _fold_block(self, row: int, a: Offsets, b: Offsets, start: int) -> None:
-        steps_a, steps_b = np.diff(a, axis=0), np.diff(b, axis=0)
-        same_a, same_b = ~steps_a.any(0), ~steps_b.any(0)  # one number for all lanes
-        row_a, row_b = (steps_a == 1).all(0), (steps_b == 1).all(0)
-        # One number times one number: as ones times a number, if one of them is 1.
-        ones_a, ones_b = a[0] == self.ones, b[0] == self.ones
-        by_one = same_a & same_b & (ones_a | ones_b)
-        # The factor that is one number for all lanes goes second.
-        swap = (same_a & ~same_b) | (by_one & ones_b & ~ones_a)
-        a, b = np.where(swap, b, a), np.where(swap, a, b)
-        row_a, row_b = np.where(swap, row_b, row_a), np.where(swap, row_a, row_b)
-        same_b = np.where(swap, same_a, same_b)
-        first_a, first_b = a[0].copy(), b[0].copy()
-        for first, factors, apart in (
-            (first_a, a, ~(row_a | by_one)),
-            (first_b, b, ~(row_b | same_b)),
-        ):
-            if apart.any():
-                first[apart] = self.collect(factors[:, apart].T.copy())
-        marks = np.where(same_b, 0, scalar_tape.ROW_MARK)
-        pairs = np.stack((8 * first_a, 8 * first_b + marks), 1).ravel().tolist()
-        vectors = -(-len(a) // self.lanes)
-        self.call(self.kernels.fold(vectors), 8 * row, start, a.shape[1], *pairs)
+
+def _are_one(offsets: tuple[int, ...]) -> bool:
+    """Whether all lanes have the same number."""
+    return offsets.count(offsets[0]) == len(offsets)
+
+
+def _side_by_side(offsets: tuple[int, ...]) -> bool:
+    """Whether the numbers of the lanes are consecutive in the arena."""
+    first, count = offsets[0], len(offsets)
+    return offsets[-1] == first + count - 1 and offsets == tuple(range(first, first + count))

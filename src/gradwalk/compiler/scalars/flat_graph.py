@@ -14,10 +14,10 @@ edge carries the gradient of its step × a factor (`local_rules.py`), and `turn`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
-
-import numpy as np
 
 from gradwalk.compiler.scalars.local_rules import ADD, MUL, Rules, rules_of
 from gradwalk.engine.errors import made_at
@@ -25,7 +25,6 @@ from gradwalk.ops.core.op import Op, OpError
 from gradwalk.scalar.push import CONSTANT, inner_first
 from gradwalk.scalar.value import Value
 
-Offsets = np.ndarray[Any, np.dtype[np.int64]]
 PLAIN, PRODUCT = 0, 1  # the kinds of terms of a sum
 
 
@@ -36,11 +35,6 @@ class Shape:
     rules: Rules
     terms: bytes = b""  # of a sum of products: PLAIN or PRODUCT, in order of addition
 
-    @property
-    def edges(self) -> int:
-        """The number of operands of such a step."""
-        return len(self.terms) + sum(self.terms) or len(self.rules.op.inputs)
-
 
 @dataclass
 class Steps:
@@ -48,15 +42,20 @@ class Steps:
 
     walk: list[Value]  # with inputs, each after its own inputs
     leaves: list[Value]  # in the order in which the walk first uses them
-    constants: set[int]  # those leaves that are numbers of expressions, like the 2 of `2 * x`
-    nodes: list[int]  # the Value that each step computes
-    heights: list[int]  # 1 + the highest of its operands
-    shapes: list[int]  # a position in `kinds`
-    first_edge: list[int]  # and the end of the last one
-    targets: list[int]  # of each edge: the Value that is read
-    turns: Offsets  # of each edge: those with higher ones are added later
-    kinds: list[Shape]
-    step_of: list[int]  # of each Value; −1: a leaf, or inside a step
+    nodes: list[int] = field(default_factory=list)  # the Value that each step computes
+    heights: list[int] = field(default_factory=list)  # 1 + the highest of its operands
+    shapes: list[int] = field(default_factory=list)  # a position in `kinds`
+    first_edge: list[int] = field(default_factory=lambda: [0])  # and the end of the last one
+    targets: list[int] = field(default_factory=list)  # of each edge: the Value that is read
+    turns: list[int] = field(default_factory=list)  # of each edge: higher ones are added later
+    kinds: list[Shape] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        count = len(self.walk) + len(self.leaves)
+        self.step_of = [-1] * count  # of each Value; −1: a leaf, or inside a step
+        self.constants = {  # those leaves that are numbers of expressions, like the 2 of `2 * x`
+            n for n, v in enumerate(self.leaves, len(self.walk)) if v._mark == CONSTANT
+        }
 
     @property
     def root(self) -> int:
@@ -68,16 +67,79 @@ def read(root: Value) -> Steps:
     """The steps of the graph behind a Value."""
     walk = inner_first(root)
     inputs = _inputs(walk)
-    leaves = list(dict.fromkeys([v for some in inputs for v in some if v._left is None]))
-    leaves = leaves or [root]
-    number: dict[Any, int] = dict(zip((*walk, *leaves), range(len(walk) + len(leaves))))
-    number[None] = -1  # where an op has fewer operands than others
-    operands = np.empty((len(walk), max(map(len, inputs), default=1)), np.int64)
-    for k in range(operands.shape[1]):
-        column = [some[k] if len(some) > k else None for some in inputs]
-        operands[:, k] = list(map(number.__getitem__, column))
-    rules, numbers = _rules_of_each(walk)
-    return _GraphReader(walk, leaves, operands, rules, np.array(numbers, np.int64)).steps()
+    leaves = list(dict.fromkeys([v for some in inputs for v in some if v._left is None])) or [root]
+    number = dict(zip((*walk, *leaves), range(len(walk) + len(leaves)), strict=True))
+    operands = [list(map(number.__getitem__, some)) for some in inputs]
+    rules, rules_of = _rules_of_each(walk)
+    before, inside = _parts_of_sums(operands, [rules[n] for n in rules_of])
+    steps = Steps(walk, leaves)
+    most = max(map(len, operands), default=1)
+    height_of = [0] * len(number)
+    kinds: dict[tuple[int, bytes], int] = {}
+    for v, hidden in enumerate(inside):
+        if hidden:
+            continue
+        targets, turn, terms = operands[v], (len(walk) - v) * most, b""
+        turns = list(range(turn, turn + len(targets)))
+        rule = rules[rules_of[v]]
+        if rule is ADD:
+            targets, turns, terms = _sum(v, operands, before, inside, most)
+        elif rule is MUL:
+            terms = bytes([PRODUCT])
+        height_of[v] = 1 + max([height_of[target] for target in targets])
+        steps.step_of[v] = len(steps.nodes)
+        steps.nodes.append(v)
+        steps.heights.append(height_of[v])
+        steps.targets += targets
+        steps.turns += turns
+        steps.first_edge.append(len(steps.targets))
+        steps.shapes.append(kinds.setdefault((rules_of[v], terms), len(kinds)))
+    steps.kinds += [Shape(rules[rule], terms) for rule, terms in kinds]
+    return steps
+
+
+def _parts_of_sums(operands: list[list[int]], rules: list[Rules]) -> tuple[list[int], list[bool]]:
+    """For each Value of the walk the partial sum it adds to, or −1; and whether it is a part of a
+    sum itself: an earlier partial sum or a product, used by that sum alone."""
+    uses = Counter(chain.from_iterable(operands))
+    before, inside = [-1] * len(rules), [False] * len(rules)
+    for v, rule in enumerate(rules):
+        if rule is ADD:
+            for u in operands[v]:
+                if u >= len(rules) or uses[u] != 1:
+                    continue
+                if rules[u] is ADD and before[v] < 0:
+                    before[v] = u
+                    inside[u] = True
+                elif rules[u] is MUL:
+                    inside[u] = True
+    return before, inside
+
+
+def _sum(
+    v: int, operands: list[list[int]], before: list[int], inside: list[bool], most: int
+) -> tuple[list[int], list[int], bytes]:
+    """The targets and turns of the edges of a sum, and its terms, in order of addition."""
+    sums = [v]
+    while before[sums[-1]] >= 0:
+        sums.append(before[sums[-1]])
+    targets: list[int] = []
+    turns: list[int] = []
+    terms = bytearray()
+    for here in reversed(sums):
+        for turn, u in enumerate(operands[here], (len(before) - here) * most):
+            if u == before[here]:
+                continue
+            if u < len(inside) and inside[u]:
+                turn = (len(before) - u) * most
+                targets += operands[u]
+                turns += (turn, turn + 1)
+                terms.append(PRODUCT)
+            else:
+                targets.append(u)
+                turns.append(turn)
+                terms.append(PLAIN)
+    return targets, turns, bytes(terms)
 
 
 def _inputs(walk: list[Value]) -> list[tuple[Any, ...]]:
@@ -115,127 +177,3 @@ def _by_hand(v: Value, what: str) -> OpError:
         f"a Value of this graph {what} (at {made_at(v)}): compile can replay ops only. Define it "
         "with gradwalk.elementwise, which gives it a derivative that can be compiled."
     )
-
-
-class _GraphReader:
-    """Finds sums of products, and lists the steps."""
-
-    def __init__(
-        self,
-        walk: list[Value],
-        leaves: list[Value],
-        operands: Offsets,  # (values of the walk, most operands)
-        rules: list[Rules],
-        rules_of: Offsets,  # (values of the walk,)
-    ) -> None:
-        self.walk, self.leaves = walk, leaves
-        self.operands = operands
-        self.rules, self.rules_of = rules, rules_of
-        self.count, self.most = operands.shape
-        self.all = self.count + len(leaves)
-        # Every use of a Value: its user, and as which operand.
-        self.users, self.position = np.nonzero(operands >= 0)
-        self.used = operands[self.users, self.position]
-        self.uses = np.bincount(self.used, minlength=self.all)
-
-    def steps(self) -> Steps:
-        is_sum, is_product = (
-            np.isin(self.rules_of, [n for n, r in enumerate(self.rules) if r is wanted])
-            for wanted in (ADD, MUL)
-        )
-        before = self._before(is_sum)
-        # Inside a sum: the earlier partial sums, and products that are used by it alone.
-        link = before[self.users] == self.used
-        product = (
-            is_sum[self.users] & (self.uses[self.used] == 1) & self._walked(is_product, self.used)
-        )
-        inside = np.zeros(self.count, bool)
-        inside[self.used[link | product]] = True
-        owner = self._owners(before, product)
-        # The edges, by step and then by order of addition; those of a product stand where it does.
-        users, position = self.users, self.position
-        edge = ~(link | product)
-        at_user, at_position = np.arange(self.count), np.zeros(self.count, np.int64)
-        at_user[self.used[product]] = users[product]
-        at_position[self.used[product]] = position[product]
-        in_product = inside & is_product
-        order_in_term = np.where(in_product[users], at_position[users], position)
-        key = owner[users] * self.count + at_user[users]
-        key = (key * self.most + order_in_term) * self.most + position
-        order = np.flatnonzero(edge)[np.argsort(key[edge], kind="stable")]
-        nodes = np.flatnonzero(~inside)
-        step_of = np.full(self.all, -1)
-        step_of[nodes] = np.arange(len(nodes))
-        counts = np.bincount(step_of[owner[users[order]]], minlength=len(nodes))
-        first_edge = np.concatenate(([0], np.cumsum(counts))).tolist()
-        # One term of a sum is one edge, or the two of a product.
-        lone_product = is_product & ~inside
-        term = np.where(in_product[users] | lone_product[users], PRODUCT, PLAIN)[order]
-        starts_term = (term == PLAIN) | (position[order] == 0)
-        targets = self.used[order].tolist()
-        shapes, kinds = self._shapes(nodes, is_sum | is_product, term, starts_term, first_edge)
-        return Steps(
-            walk=self.walk,
-            leaves=self.leaves,
-            constants={n for n, v in enumerate(self.leaves, self.count) if v._mark == CONSTANT},
-            nodes=nodes.tolist(),
-            heights=self._heights(nodes.tolist(), first_edge, targets),
-            shapes=shapes,
-            first_edge=first_edge,
-            targets=targets,
-            turns=(self.count - users[order]) * self.most + position[order],
-            kinds=kinds,
-            step_of=step_of.tolist(),
-        )
-
-    def _walked(self, flags: Any, values: Offsets) -> Any:
-        """The flags of some Values; those of leaves are False."""
-        return np.append(flags, np.zeros(self.all - self.count, bool))[values]
-
-    def _before(self, is_sum: Any) -> Offsets:
-        """For each partial sum the one it adds to, if nothing else uses that; else −1."""
-        goes_on = is_sum[self.users] & (self.uses[self.used] == 1) & self._walked(is_sum, self.used)
-        before = np.full(self.count, -1)
-        for k in reversed(range(self.most)):  # if both operands are such sums, the first
-            these = goes_on & (self.position == k)
-            before[self.users[these]] = self.used[these]
-        return before
-
-    def _owners(self, before: Offsets, product: Any) -> Offsets:
-        """For each Value the last Value of its step."""
-        owner = list(range(self.count))
-        later = np.flatnonzero(before >= 0)[::-1]
-        for v, earlier in zip(later.tolist(), before[later].tolist(), strict=True):
-            owner[earlier] = owner[v]
-        owners = np.array(owner, np.int64)
-        owners[self.used[product]] = owners[self.users[product]]
-        return owners
-
-    def _shapes(
-        self, nodes: Offsets, sums: Any, term: Any, starts_term: Any, first_edge: list[int]
-    ) -> tuple[list[int], list[Shape]]:
-        """The shape of each step, and all shapes."""
-        terms = term[starts_term].astype(np.uint8).tobytes()
-        first = np.concatenate(([0], np.cumsum(starts_term)))[first_edge].tolist()
-        numbers: dict[Any, int] = {}
-        kinds: list[Shape] = []
-        shapes = []
-        for step, (rules, is_sum) in enumerate(
-            zip(self.rules_of[nodes].tolist(), sums[nodes].tolist(), strict=True)
-        ):
-            key = (rules, terms[first[step] : first[step + 1]] if is_sum else b"")
-            number = numbers.get(key)
-            if number is None:
-                number = numbers[key] = len(kinds)
-                kinds.append(Shape(self.rules[rules], key[1]))
-            shapes.append(number)
-        return shapes, kinds
-
-    def _heights(self, nodes: list[int], first_edge: list[int], targets: list[int]) -> list[int]:
-        height_of = [0] * self.all
-        heights = []
-        for step, v in enumerate(nodes):
-            read = targets[first_edge[step] : first_edge[step + 1]]
-            height = height_of[v] = 1 + max([height_of[target] for target in read])
-            heights.append(height)
-        return heights

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.vector import Vector
 from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.kernels import scalar_tape
-from gradwalk.compiler.scalars.local_rules import LocalFactor, Rules
+from gradwalk.compiler.scalars.local_rules import Rules
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.scalar.push import NOT_REAL
 
@@ -33,7 +31,7 @@ class Kernels:
         self.texts: dict[str, Kernel] = {}
         self.in_python: dict[str, Any] = {}
         self.failure: BaseException | None = None  # of a Python kernel, raised after the run
-        self._names: dict[Any, Any] = {}
+        self._names: dict[Any, str] = {}
 
     def load(self) -> tuple[Any, dict[str, int]]:
         """The library of the native kernels, and the addresses of all."""
@@ -45,63 +43,70 @@ class Kernels:
 
     def fold(self, vectors: int) -> str:
         """The fold of rows of this many vectors; 0 for single numbers."""
-        return self._named(
-            ("fold", vectors), lambda: scalar_tape.fold(vectors or 1, self.lanes if vectors else 1)
-        )
+        lanes = self.lanes if vectors else 1
+        return self._known(("fold", vectors), scalar_tape.fold, vectors or 1, lanes)
 
     def collect(self) -> str:
-        return self._named("collect", scalar_tape.collect)
-
-    def _named(self, key: Any, write: Callable[[], Kernel]) -> str:
-        if key not in self._names:
-            text = write()
-            self.texts[text.name] = text
-            self._names[key] = text.name
-        known: str = self._names[key]
-        return known
-
-    # -- maps --------------------------------------------------------------------------------------
+        """The kernel that copies numbers side by side."""
+        return self._known("collect", scalar_tape.collect)
 
     def forward(self, rules: Rules, vector: bool) -> str:
         """The op itself, on its inputs in order."""
-        key = (rules.key, "forward", vector)
-        if key not in self._names:
-            lanes = self.lanes if vector else 1
-            name = _name(rules, "forward")
-            try:
-                text = scalar_tape.map_rows(
-                    name, len(rules.op.inputs), lanes, lambda f, xs: _forward(f, rules, xs, lanes)
-                )
-                self.texts[text.name] = text
-                self._names[key] = text.name
-            except NoKernel:
-                self._names[key] = self._python(
-                    f"{name}_{lanes}", len(rules.op.inputs), _number(rules)
-                )
-        known: str = self._names[key]
-        return known
+        inputs = rules.op.inputs
+
+        def native(name: str, lanes: int) -> Kernel:
+            expression = rules.op(*map(Symbol, inputs), **rules.attrs)
+            return scalar_tape.map_rows(name, list(inputs), lanes, expression)
+
+        def number(*operands: Any) -> float:
+            return float(rules.op.on_numbers(operands, rules.attrs))
+
+        return self._map(rules, "forward", vector, native, len(inputs), number)
 
     def backward(self, rules: Rules, position: int, vector: bool) -> tuple[str, list[str]]:
         """The kernel of the op's contribution to one operand, and the names it reads in order."""
-        key = (rules.key, position, vector)
+        factor = rules.factors[position]
+
+        def native(name: str, lanes: int) -> Kernel:
+            if factor.expression is None:
+                raise NoKernel("a rule that is no formula")
+            return scalar_tape.map_rows(name, factor.reads, lanes, factor.expression, added=True)
+
+        everything = ["g", "out", *rules.op.inputs]
+        what = f"to_{rules.op.inputs[position]}"
+        contribution = _contribution(rules, position)
+        name = self._map(rules, what, vector, native, len(everything), contribution)
+        return name, everything if name in self.in_python else factor.reads
+
+    def _known(self, key: Any, write: Callable[..., Kernel], *args: Any) -> str:
+        """The name of a kernel, which is written when it is first needed."""
         if key not in self._names:
-            lanes = self.lanes if vector else 1
-            name = _name(rules, f"to_{rules.op.inputs[position]}")
-            factor = rules.factors[position]
-            names = factor.reads
-            try:
-                text = scalar_tape.map_rows(
-                    name, len(names), lanes, lambda f, xs: _backward(f, factor, names, xs, lanes)
-                )
-                self.texts[text.name] = text
-                self._names[key] = (text.name, names)
-            except NoKernel:
-                names = ["g", "out", *rules.op.inputs]
-                handed = _contribution(rules, position)
-                python = self._python(f"{name}_{lanes}", len(names), handed)
-                self._names[key] = (python, names)
-        known: tuple[str, list[str]] = self._names[key]
-        return known
+            text = write(*args)
+            self.texts[text.name] = text
+            self._names[key] = text.name
+        return self._names[key]
+
+    def _map(
+        self,
+        rules: Rules,
+        what: str,
+        vector: bool,
+        native: Callable[[str, int], Kernel],
+        operands: int,
+        compute: Callable[..., float],
+    ) -> str:
+        """The name of a map; where there is no native code, of one that calls `compute`."""
+        key = (rules.key, what, vector)
+        if key in self._names:
+            return self._names[key]
+        lanes = self.lanes if vector else 1
+        digest = hashlib.sha256(repr(sorted(rules.attrs.items())).encode()).hexdigest()[:8]
+        name = f"scalar_{rules.op.name}_{what}" + (f"_{digest}" if rules.attrs else "")
+        try:
+            return self._known(key, native, name, lanes)
+        except NoKernel:
+            self._names[key] = self._python(f"{name}_{lanes}", operands, compute)
+            return self._names[key]
 
     def _python(self, name: str, operands: int, compute: Callable[..., float]) -> str:
         """A kernel that computes each lane with a function of Python numbers."""
@@ -120,32 +125,6 @@ class Kernels:
 
 def _numbers_at(address: int, count: int) -> Any:
     return (ctypes.c_double * count).from_address(address)
-
-
-def _name(rules: Rules, what: str) -> str:
-    digest = hashlib.sha256(repr(sorted(rules.attrs.items())).encode()).hexdigest()[:8]
-    return f"scalar_{rules.op.name}_{what}" + (f"_{digest}" if rules.attrs else "")
-
-
-def _forward(f: IRBuilder, rules: Rules, operands: list[Vector], lanes: int) -> Vector:
-    symbols = [Symbol(name) for name in rules.op.inputs]
-    given = dict(zip(rules.op.inputs, operands, strict=True))
-    return scalar_tape.evaluate(f, rules.op(*symbols, **rules.attrs), given, lanes)
-
-
-def _backward(
-    f: IRBuilder, factor: LocalFactor, names: list[str], operands: list[Vector], lanes: int
-) -> Vector:
-    if factor.expression is None:
-        raise NoKernel("a rule that is no formula")
-    given = dict(zip(names, operands, strict=True))
-    # A contribution is added to 0, which turns −0 into +0.
-    return scalar_tape.evaluate(f, factor.expression, given, lanes) + 0.0
-
-
-def _number(rules: Rules) -> Callable[..., float]:
-    """The op on Python numbers."""
-    return lambda *operands: float(rules.op.on_numbers(operands, rules.attrs))
 
 
 def _contribution(rules: Rules, position: int) -> Callable[..., float]:

@@ -8,7 +8,7 @@ rules are expressions of symbols, each computed by a kernel; the factor is then 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from gradwalk.ops import TABLE
@@ -32,7 +32,7 @@ class LocalFactor:
     operand: int = -1
     expression: Any = None  # of g, out and the inputs' names; None: only Python can compute it
 
-    @property
+    @cached_property
     def reads(self) -> list[str]:
         """The names an expression asks for: g, the inputs, out."""
         names: dict[str, None] = {}

@@ -5,20 +5,16 @@ Forward, each row is a fold (sums of products) or a map (any other op). Backward
 `Value.backward` would add them, starting from 0. So every gradient is a sum of products too, and
 has the same bits. A gradient with one contribution that is itself a gradient, as in sums, is not
 computed: both have the same offset.
-
-A row of one step goes through the same stages number by number: a graph that is one long chain has
-as many rows as Values.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from gradwalk.compiler.scalars.entries import MINUS_ZERO, PLUS_ZERO, Entries
-from gradwalk.compiler.scalars.flat_graph import PRODUCT, Offsets, Shape, Steps
+from gradwalk.compiler.scalars.flat_graph import PRODUCT, Shape, Steps
 from gradwalk.compiler.scalars.kernels import Kernels
 from gradwalk.compiler.scalars.lanes import Row, arrange
 from gradwalk.compiler.scalars.local_rules import COMPUTED, NOTHING, NUMBER, OPERAND, RESULT
@@ -34,32 +30,30 @@ class TapeBuilder:
         self.entries = Entries(kernels)
         self.ones, self.zeros = self.entries.ones, self.entries.zeros
         self.rows = arrange(steps)
-        # The offsets of the number and the gradient of each Value, of the contribution along each
-        # edge and of its factor. Each is an array and, for work number by number, a memoryview of
-        # the same memory.
         values, edges = len(steps.step_of), len(steps.targets)
-        self.value_at, self.gradient_at = np.zeros((2, values), np.int64)
-        self.handed_at, self.factor_at = np.zeros((2, edges), np.int64)
-        self.value, self.gradient = self.value_at.data, self.gradient_at.data
-        self.handed, self.factor = self.handed_at.data, self.factor_at.data
-        self.targets = np.array(steps.targets, np.int64)
-        self.first_edge = np.array(steps.first_edge, np.int64)
-        self.nodes = np.array(steps.nodes, np.int64)
+        self.edges = [range(*ends) for ends in pairwise(steps.first_edge)]  # of each step
+        self.reads = [steps.targets[e.start : e.stop] for e in self.edges]  # the Values there
+        # The offsets of the number and the gradient of each Value, of the contribution along each
+        # edge and of its factor.
+        self.value, self.gradient = [0] * values, [0] * values
+        self.contribution, self.factor = [0] * edges, [self.ones] * edges
+        self.carries = [True] * edges  # a gradient, along each edge
         self.inputs_at = self._place_leaves()
         for row in self.rows:
             self._forward(row)
         self.loss = self.value[steps.root]
-        self._find_factors()
-        self._sort_edges()
+        self._find_arrivals()
         self.gradient[steps.root] = self.ones
         for row in reversed(self.rows):
-            self._backward(row)
+            if any(self.wanted[steps.nodes[step]] for step in row):
+                self._pull([steps.nodes[step] for step in row])
+                self._contribute(row)
         self.gradients_at = self._gradients()
 
     def _place_leaves(self) -> int:
-        """Slice the constants, then the inputs side by side; return where those begin."""
+        """Place the constants, then the inputs side by side; return where those begin."""
         steps, entries = self.steps, self.entries
-        constants = set(range(len(steps.walk), len(self.value_at))).difference(self.inputs)
+        constants = set(range(len(steps.walk), len(self.value))).difference(self.inputs)
         for leaf in constants:
             number = float(steps.leaves[leaf - len(steps.walk)].data)
             self.value[leaf] = entries.constant(number)
@@ -68,175 +62,119 @@ class TapeBuilder:
                 entries.constant(factor.number)
         entries.begin()
         first = entries.room(len(self.inputs))
-        self.value_at[self.inputs] = first + np.arange(len(self.inputs))
+        for offset, leaf in enumerate(self.inputs, first):
+            self.value[leaf] = offset
         return first
+
+    def _shape(self, step: int) -> Shape:
+        return self.steps.kinds[self.steps.shapes[step]]
+
+    def _operands(self, step: int) -> list[int]:
+        """The offsets of the numbers that a step reads."""
+        return [self.value[v] for v in self.reads[step]]
 
     # -- forward -----------------------------------------------------------------------------------
 
-    def _edges(self, row: Row) -> tuple[Shape, Offsets]:
-        """The shape of a row's steps and the numbers of their edges, (lanes, operands)."""
-        shape = self.steps.kinds[self.steps.shapes[row[0]]]
-        return shape, self.first_edge[row][:, None] + np.arange(shape.edges)
-
-    def _edges_of_one(self, step: int) -> tuple[Shape, range]:
-        first = self.steps.first_edge
-        return self.steps.kinds[self.steps.shapes[step]], range(first[step], first[step + 1])
-
     def _forward(self, row: Row) -> None:
-        if len(row) == 1:
-            return self._forward_one(row[0])
-        shape, edges = self._edges(row)
-        operands = self.value_at[self.targets[edges]]
+        shape = self._shape(row[0])
+        operands = [self._operands(step) for step in row]
         if shape.terms:
-            a, b = _factors(shape.terms, operands, self.ones)
-            offset = self.entries.fold(a, b, MINUS_ZERO)
+            pairs = [self._factors(shape.terms, lane) for lane in operands]
+            offsets = self.entries.fold(pairs, MINUS_ZERO)
         else:
-            kernel = self.kernels.forward(shape.rules, vector=True)
-            offset = self.entries.map(kernel, list(operands.T))
-        self.value_at[self.nodes[row]] = offset
+            kernel = self.kernels.forward(shape.rules, vector=len(row) > 1)
+            offsets = self.entries.map(kernel, list(zip(*operands, strict=True)))
+        for step, lane, offset in zip(row, operands, offsets, strict=True):
+            self.value[self.steps.nodes[step]] = offset
+            self._set_factors(shape, self.edges[step], lane, offset)
 
-    def _forward_one(self, step: int) -> None:
-        shape, edges = self._edges_of_one(step)
-        operands = [self.value[self.steps.targets[e]] for e in edges]
-        if shape.terms:
-            left = iter(operands)
-            pairs: list[int] = []
-            for kind in shape.terms:
-                pairs += (next(left), next(left) if kind == PRODUCT else self.ones)
-            offset = self.entries.fold_one(pairs, MINUS_ZERO)
-        else:
-            offset = self.entries.map_one(self.kernels.forward(shape.rules, vector=False), operands)
-        self.value[self.steps.nodes[step]] = offset
+    def _factors(self, terms: bytes, operands: list[int]) -> list[tuple[int, int]]:
+        """The two factors of each term of a sum: a plain term is × 1."""
+        left = iter(operands)
+        return [(next(left), next(left) if kind == PRODUCT else self.ones) for kind in terms]
 
     # -- edges, read backward ----------------------------------------------------------------------
 
-    def _find_factors(self) -> None:
-        """Find the factor of each edge, and the edges that carry nothing."""
-        self.carries = np.ones(len(self.handed_at), bool)
-        self.factor_at[:] = self.ones
-        of_shape: dict[int, list[int]] = defaultdict(list)
-        for step, number in enumerate(self.steps.shapes):
-            of_shape[number].append(step)
-        for row in of_shape.values():
-            shape, edges = self._edges(row)
-            operands = self.value_at[self.targets[edges]]
-            if shape.terms:
-                a, b = _factors(shape.terms, np.arange(shape.edges)[None], -1)
-                product = b[0] >= 0
-                first, second = a[0][product], b[0][product]
-                self.factor_at[edges[:, first]] = operands[:, second]
-                self.factor_at[edges[:, second]] = operands[:, first]
-                continue
-            for k, factor in enumerate(shape.rules.factors):
-                if factor.kind == NOTHING:
-                    self.carries[edges[:, k]] = False
-                elif factor.kind == NUMBER:
-                    self.factor_at[edges[:, k]] = self.entries.constant(factor.number)
-                elif factor.kind == OPERAND:
-                    self.factor_at[edges[:, k]] = operands[:, factor.operand]
-                elif factor.kind == RESULT:
-                    self.factor_at[edges[:, k]] = self.value_at[self.nodes[row]]
+    def _set_factors(self, shape: Shape, edges: range, operands: list[int], result: int) -> None:
+        """Set the factor of each edge of a step, or that it carries nothing."""
+        k = 0
+        for kind in shape.terms:
+            if kind == PRODUCT:
+                self.factor[edges[k]], self.factor[edges[k + 1]] = operands[k + 1], operands[k]
+            k += 1 + kind
+        for edge, factor in zip(edges, () if shape.terms else shape.rules.factors, strict=False):
+            if factor.kind == NOTHING:
+                self.carries[edge] = False
+            elif factor.kind == NUMBER:
+                self.factor[edge] = self.entries.constant(factor.number)
+            elif factor.kind == OPERAND:
+                self.factor[edge] = operands[factor.operand]
+            elif factor.kind == RESULT:
+                self.factor[edge] = result
 
-    def _sort_edges(self) -> None:
-        """Sort the edges that lead to gradients of inputs, by target and then by turn."""
-        steps = self.steps
-        wanted = [False] * len(self.value_at)
+    def _find_arrivals(self) -> None:
+        """Find the Values that gradients of inputs come through, and for each of them the edges
+        that its gradient arrives by, by turn."""
+        targets = self.steps.targets
+        self.wanted = [False] * len(self.value)
         for v in self.inputs:
-            wanted[v] = True
-        carries = self.carries.tolist()
-        for step, v in enumerate(steps.nodes):
-            first, last = steps.first_edge[step], steps.first_edge[step + 1]
-            read = zip(steps.targets[first:last], carries[first:last], strict=True)
-            wanted[v] = any(wanted[target] and carrying for target, carrying in read)
-        self.wanted = wanted
-        going = np.flatnonzero(self.carries & np.array(wanted, bool)[self.targets])
-        turns, targets = steps.turns[going], self.targets[going]
-        self.going = going[np.argsort(targets * (turns.max(initial=0) + 1) + turns, kind="stable")]
-        arriving = np.bincount(targets, minlength=len(self.value_at))
-        self.first_arriving = np.concatenate(([0], np.cumsum(arriving)))
-        self.first_arriving_list = self.first_arriving.tolist()
-        self.going_list = self.going.tolist()
+            self.wanted[v] = True
+        for step, v in enumerate(self.steps.nodes):
+            edges = self.edges[step]
+            self.wanted[v] = any(self.wanted[targets[e]] and self.carries[e] for e in edges)
+        self.arrivals: list[list[int]] = [[] for _ in self.value]
+        for edge in sorted(range(len(targets)), key=self.steps.turns.__getitem__):
+            if self.carries[edge] and self.wanted[targets[edge]]:
+                self.arrivals[targets[edge]].append(edge)
 
     # -- backward ----------------------------------------------------------------------------------
 
-    def _backward(self, row: Row) -> None:
-        """Compute the gradients of a row, and its contributions to its operands."""
-        if not any(self.wanted[self.steps.nodes[step]] for step in row):
-            return
-        if len(row) == 1:
-            self._pull_one(self.steps.nodes[row[0]])
-            self._hand_back_one(row[0])
-        else:
-            self._pull(self.nodes[row])
-            self._hand_back(row)
-
-    def _pull(self, nodes: Offsets) -> None:
+    def _pull(self, nodes: list[int]) -> None:
         """Compute the gradients of some Values from the contributions of their consumers.
 
         Those with fewer contributions than others get 0 × 1 at the end: a sum that starts from +0
         is never −0, so adding +0 changes nothing.
         """
-        first = self.first_arriving[nodes]
-        counts = self.first_arriving[nodes + 1] - first
-        most = int(counts.max())
-        if most * len(nodes) > 2 * counts.sum() + self.entries.block:
-            few = counts <= most // 2
-            self._pull(nodes[few])
-            self._pull(nodes[~few])
+        if nodes == [self.steps.root]:
             return
+        contribution, factor = self.contribution, self.factor
+        pairs = [[(contribution[e], factor[e]) for e in self.arrivals[v]] for v in nodes]
+        counts = [len(lane) for lane in pairs]
+        most = max(counts)
+        if most * len(nodes) > 2 * sum(counts) + self.entries.block:
+            for few in (True, False):
+                self._pull([v for v in nodes if (len(self.arrivals[v]) <= most // 2) == few])
+            return
+        for lane, count in zip(pairs, counts, strict=True):
+            lane += [(self.zeros, self.ones)] * (most - count)
         if most == 0:
-            self.gradient_at[nodes] = self.zeros
-            return
-        there = np.arange(most) < counts[:, None]
-        edges = self.going[np.where(there, first[:, None] + np.arange(most), 0)]
-        gradients = np.where(there, self.handed_at[edges], self.zeros)
-        factors = np.where(there, self.factor_at[edges], self.ones)
-        if most == 1 and (factors == self.ones).all():
-            self.gradient_at[nodes] = gradients[:, 0]
+            offsets: Any = [self.zeros] * len(nodes)
+        elif most == 1 and all(factor == self.ones for ((_, factor),) in pairs):
+            offsets = [gradient for ((gradient, _),) in pairs]
         else:
-            self.gradient_at[nodes] = self.entries.fold(gradients, factors, PLUS_ZERO)
+            offsets = self.entries.fold(pairs, PLUS_ZERO)
+        for v, offset in zip(nodes, offsets, strict=True):
+            self.gradient[v] = offset
 
-    def _pull_one(self, v: int) -> None:
-        if v == self.steps.root:
-            return
-        edges = self.going_list[self.first_arriving_list[v] : self.first_arriving_list[v + 1]]
-        if not edges:
-            self.gradient[v] = self.zeros
-        elif len(edges) == 1 and self.factor[edges[0]] == self.ones:
-            self.gradient[v] = self.handed[edges[0]]
-        else:
-            pairs: list[int] = []
-            for e in edges:
-                pairs += (self.handed[e], self.factor[e])
-            self.gradient[v] = self.entries.fold_one(pairs, PLUS_ZERO)
-
-    def _hand_back(self, row: Row) -> None:
+    def _contribute(self, row: Row) -> None:
         """Set the contribution along each edge of a row: its gradient, or what a rule computes."""
-        shape, edges = self._edges(row)
-        nodes = self.nodes[row]
-        self.handed_at[edges] = self.gradient_at[nodes][:, None]
+        shape, nodes = self._shape(row[0]), [self.steps.nodes[step] for step in row]
+        for step, v in zip(row, nodes, strict=True):
+            for edge in self.edges[step]:
+                self.contribution[edge] = self.gradient[v]
         for k, factor in enumerate(() if shape.terms else shape.rules.factors):
-            targets = self.targets[edges]
-            if factor.kind == COMPUTED and any(self.wanted[v] for v in targets[:, k].tolist()):
-                kernel, names = self.kernels.backward(shape.rules, k, vector=True)
-                offsets = dict(zip(shape.rules.op.inputs, self.value_at[targets].T, strict=True))
-                offsets |= {"g": self.gradient_at[nodes], "out": self.value_at[nodes]}
-                row_of = [offsets[name] for name in names]
-                self.handed_at[edges[:, k]] = self.entries.map(kernel, row_of)
-
-    def _hand_back_one(self, step: int) -> None:
-        shape, edges = self._edges_of_one(step)
-        v = self.steps.nodes[step]
-        for e in edges:
-            self.handed[e] = self.gradient[v]
-        for k, factor in enumerate(() if shape.terms else shape.rules.factors):
-            if factor.kind == COMPUTED and self.wanted[self.steps.targets[edges[k]]]:
-                kernel, names = self.kernels.backward(shape.rules, k, vector=False)
-                operands = [self.value[self.steps.targets[e]] for e in edges]
+            if factor.kind != COMPUTED:
+                continue
+            edges = [self.edges[step][k] for step in row]
+            if any(self.wanted[self.steps.targets[e]] for e in edges):
+                kernel, names = self.kernels.backward(shape.rules, k, vector=len(row) > 1)
+                operands = zip(*map(self._operands, row), strict=True)
                 offsets = dict(zip(shape.rules.op.inputs, operands, strict=True))
-                offsets |= {"g": self.gradient[v], "out": self.value[v]}
-                given = [offsets[name] for name in names]
-                self.handed[edges[k]] = self.entries.map_one(kernel, given)
+                offsets["g"] = tuple([self.gradient[v] for v in nodes])
+                offsets["out"] = tuple([self.value[v] for v in nodes])
+                contributions = self.entries.map(kernel, [offsets[name] for name in names])
+                for edge, offset in zip(edges, contributions, strict=True):
+                    self.contribution[edge] = offset
 
     # -- the gradients of the inputs ---------------------------------------------------------------
 
@@ -247,36 +185,27 @@ class TapeBuilder:
         factor of each product is one number for all lanes.
         """
         alone: dict[int, list[int]] = defaultdict(list)  # by number of arrivals
-        for group in self._alike(np.array(self.inputs, np.int64)):
+        for group in self._alike():
             if 2 * len(group) < self.entries.lanes:
-                counts = np.diff(self.first_arriving_list)[group]
-                alone[int(counts[0])] += group
+                alone[len(self.arrivals[group[0]])] += group
             else:
-                self._pull(np.array(group, np.int64))
+                self._pull(group)
         for group in alone.values():
-            if group != [self.steps.root]:
-                self._pull(np.array(group, np.int64))
+            self._pull(group)
         first = self.entries.room(len(self.inputs))
         if self.inputs:
-            self.entries.collect_to(first, self.gradient_at[self.inputs])
+            self.entries.collect_to(first, [self.gradient[v] for v in self.inputs])
         return first
 
-    def _alike(self, leaves: Offsets) -> list[list[int]]:
-        """Groups of leaves with the same contributions or the same factors."""
-        first, last = self.first_arriving[leaves], self.first_arriving[leaves + 1]
-        counts = (last - first).tolist()
-        # Each list of offsets as one number: a sum with a random weight for every position.
-        starts = np.repeat(self.first_arriving[:-1], np.diff(self.first_arriving))
-        positions = np.arange(len(self.going)) - starts
-        weights = np.random.default_rng(0).integers(1, 2**62, positions.max(initial=0) + 1)
-        keys = []
-        for offsets in (self.handed_at, self.factor_at):
-            sums = np.cumsum(offsets[self.going] * weights[positions])  # wraps around
-            sums = np.concatenate(([0], sums))
-            keys.append(list(zip(counts, (sums[last] - sums[first]).tolist(), strict=True)))
+    def _alike(self) -> list[list[int]]:
+        """Groups of inputs with the same contributions or the same factors."""
+        keys = [
+            [tuple([offsets[e] for e in self.arrivals[v]]) for v in self.inputs]
+            for offsets in (self.contribution, self.factor)
+        ]
         sizes = [Counter(some) for some in keys]
         groups: dict[Any, list[int]] = defaultdict(list)
-        for leaf, by_gradient, by_factor in zip(leaves.tolist(), *keys, strict=True):
+        for leaf, by_gradient, by_factor in zip(self.inputs, *keys, strict=True):
             more = sizes[0][by_gradient] >= sizes[1][by_factor]
             groups[(0, by_gradient) if more else (1, by_factor)].append(leaf)
         return list(groups.values())
@@ -297,14 +226,6 @@ class TapeBuilder:
                 f"{max(map(len, self.rows), default=0)} the longest",
                 f"{8 * entries.size} bytes of numbers, {8 * len(entries.entries)} bytes of tape; "
                 "kernels called:",
-                *(f"{count:8} {name}" for name, count in entries.calls.most_common()),
+                *(f"{count:8} {name}" for name, count in entries.calls().most_common()),
             ]
         )
-
-
-def _factors(terms: bytes, operands: Offsets, ones: int) -> tuple[Offsets, Offsets]:
-    """The two factors of each term of a sum, (lanes, terms) both: a plain term is × 1."""
-    kinds = np.frombuffer(terms, np.uint8).astype(np.int64)
-    first = np.cumsum(kinds + 1) - kinds - 1
-    second = np.minimum(first + 1, operands.shape[1] - 1)
-    return operands[:, first], np.where(kinds == PRODUCT, operands[:, second], ones)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,15 +70,16 @@ class Arguments:
         if type(thing) is float and not static:
             floats.append(thing)
             return float
+        elements: Iterable[tuple[Any, Any]] | None = None
         if isinstance(thing, dict):
-            parts = [(k, self._read(v, static, known, floats)) for k, v in thing.items()]
+            elements = thing.items()
+        elif is_record(thing):
+            elements = [(f.name, getattr(thing, f.name)) for f in dataclasses.fields(thing)]
+        elif isinstance(thing, (tuple, list)):
+            elements = enumerate(thing)
+        if elements is not None:
+            parts = [(k, self._read(v, static, known, floats)) for k, v in elements]
             return (type(thing), *parts)
-        if is_record(thing):
-            fields = [(f.name, getattr(thing, f.name)) for f in dataclasses.fields(thing)]
-            parts = [(n, self._read(v, static, known, floats)) for n, v in fields]
-            return (type(thing), *parts)
-        if isinstance(thing, (tuple, list)):
-            return (type(thing), *[self._read(v, static, known, floats) for v in thing])
         if isinstance(thing, np.ndarray):
             raise TraceError(
                 "a compiled function was called with an ndarray; its numbers may change, so it "

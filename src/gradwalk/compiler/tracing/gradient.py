@@ -21,7 +21,7 @@ from gradwalk.compiler.ir.program import (
     Term,
     rewrite,
 )
-from gradwalk.compiler.passes.dead_code import drop_unused
+from gradwalk.compiler.passes.simplify import drop_unused
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.capture.environment import Environment
-from gradwalk.compiler.capture.modules import ModulesGuard
-from gradwalk.compiler.capture.optimizers import OptimizerGuard
+from gradwalk.compiler.capture.environment_guards import Environment
+from gradwalk.compiler.capture.guards import ModulesGuard, OptimizerGuard
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.ir.program import Layout, Memory, Program, Term
 from gradwalk.compiler.tracing.gradient import Gradient

@@ -7,8 +7,9 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.capture.captured import CapturedTensor
-from gradwalk.compiler.capture.environment import Environment
+from gradwalk.compiler.capture.captured_tensors import CapturedTensor
+from gradwalk.compiler.capture.environment_guards import Environment
+from gradwalk.compiler.capture.guards import ModulesGuard, OptimizerGuard, Variable
 from gradwalk.compiler.capture.locations import (
     GradientLocation,
     OptionLocation,
@@ -16,13 +17,10 @@ from gradwalk.compiler.capture.locations import (
     StateLocation,
     TensorLocation,
 )
-from gradwalk.compiler.capture.modules import ModulesGuard, replaced_locations
-from gradwalk.compiler.capture.optimizers import OptimizerGuard
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.capture.user_code import is_filled, vars_of
-from gradwalk.compiler.capture.variables import Variable
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program, Scalar, Term
-from gradwalk.compiler.passes.dead_code import drop_unused
+from gradwalk.compiler.passes.simplify import drop_unused
 from gradwalk.compiler.tracing.arguments import UNALIGNED, order_of
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.compiler.tracing.gradient import Gradient, differentiate
@@ -68,15 +66,20 @@ class OutcomeReader:
         self.source_of = {id(traced): source for traced, source in self._sources()}
         self.numerals: list[tuple[Numeral, RuntimeScalar]] = []
         self.graphs: list[tuple[int, Any]] = []  # (slot, tensor) of those to be differentiated
+        # What was changed: fields of TracedProgram.
+        self.assigned: list[tuple[Any, int | None]] = []
+        self.rebound: list[tuple[Any, int]] = []
+        self.flags: list[tuple[Any, bool]] = []
+        self.counted: list[tuple[Any, Any]] = []
 
     def read(self, result: Any) -> TracedProgram:
         """The program and what a call of it needs."""
         tracer = self.tracer
         tree = mapped(self._leaf, result)
-        assigned, rebound, flags = self._changes_of_tensors()
-        counted, scalar_writes = self._changes_of_optimizers(assigned)
-        self._changes_of_modules(assigned, counted)
-        assigned += [(variable, self._slot(tensor)) for variable, tensor in self.given]
+        self._changes_of_tensors()
+        scalar_writes = self._changes_of_optimizers()
+        self._changes_of_modules()
+        self.assigned += [(variable, self._slot(tensor)) for variable, tensor in self.given]
         gradient = differentiate(tracer, self.graphs) if self.graphs else None
         results: list[Term] = []
         tensors = self._results(results)
@@ -98,10 +101,10 @@ class OutcomeReader:
             scalars=scalars,
             tensors=tensors,
             result=tree,
-            assigned=assigned,
-            rebound=rebound,
-            flags=flags,
-            counted=counted,
+            assigned=self.assigned,
+            rebound=self.rebound,
+            flags=self.flags,
+            counted=self.counted,
             updated=[locations for _, _, locations in scalar_writes],
             arguments=len(self.standing.originals),
             layout=self._layout(program, memories),
@@ -129,7 +132,7 @@ class OutcomeReader:
             gradient=gradient,
             captured_arguments=self.standing.captured_arguments,
             written_arguments=[
-                t.source.position for t, _ in updates if isinstance(t.source, Argument)
+                t.source.number for t, _ in updates if isinstance(t.source, Argument)
             ],
         )
 
@@ -219,10 +222,7 @@ class OutcomeReader:
 
     # -- what was changed --------------------------------------------------------------------------
 
-    def _changes_of_tensors(self) -> tuple[list[Any], list[Any], list[Any]]:
-        assigned: list[Any] = []
-        rebound: list[Any] = []
-        flags: list[Any] = []
+    def _changes_of_tensors(self) -> None:
         for captured in list(self.tracer.captured.values()):
             tensor, location = captured.tensor, captured.location
             if tensor._node is not None:
@@ -232,20 +232,26 @@ class OutcomeReader:
                     "change it under no_grad(), or with what is detached.",
                 )
             if tensor._array is not captured.traced:
-                rebound.append((location, self._slot(tensor.detach())))
+                self.rebound.append((location, self._slot(tensor.detach())))
             if tensor._requires_grad != captured.needed:
-                flags.append((location, tensor._requires_grad))
+                self.flags.append((location, tensor._requires_grad))
             if captured.grad_was == "untouched":
                 continue
             before, now = captured.attributes.get("_grad"), tensor._grad
             if now is None and (before is not None or captured.grad_was == "replaced"):
-                assigned.append((GradientLocation(location), None))
+                self.assigned.append((GradientLocation(location), None))
             elif now is not None and now is not before:
-                assigned.append((GradientLocation(location), self._slot(now)))
-        return assigned, rebound, flags
+                self.assigned.append((GradientLocation(location), self._slot(now)))
 
-    def _changes_of_optimizers(self, assigned: list[Any]) -> tuple[list[Any], list[Any]]:
-        counted: list[Any] = []
+    def _set(self, location: Any, now: Any) -> None:
+        """Note a tensor or a fixed value that was put somewhere."""
+        if hasattr(now, "_array"):
+            self.assigned.append((location, self._slot(now)))
+        else:
+            self.counted.append((location, now))
+
+    def _changes_of_optimizers(self) -> list[tuple[Term, RuntimeScalar, list[Any]]]:
+        """Note what was set; return the scalars to write, each with its locations."""
         writes: dict[Any, tuple[Term, RuntimeScalar, list[Any]]] = {}
 
         def note(location: Any, before: Any, now: Any) -> None:
@@ -255,13 +261,11 @@ class OutcomeReader:
                 source = self._scalar_term(before, location)
                 key = (id(source), now.key)
                 writes.setdefault(key, (source, now, []))[2].append(location)
-            elif hasattr(now, "_array"):
-                assigned.append((location, self._slot(now)))
             elif isinstance(now, tuple) and isinstance(before, tuple) and len(now) == len(before):
                 for part, (old, new) in enumerate(zip(before, now, strict=True)):
                     note(replace(location, part=part), old, new)
             else:
-                counted.append((location, now))
+                self._set(location, now)
 
         for captured in self.tracer.optimizers.values():
             optimizer = captured.optimizer
@@ -278,22 +282,18 @@ class OutcomeReader:
                 state = state or ParameterState(optimizer, parameter, None)
                 for name, now in entries.items():
                     note(StateLocation(state, name), before.get(name), now)
-        return counted, list(writes.values())
+        return list(writes.values())
 
-    def _changes_of_modules(self, assigned: list[Any], counted: list[Any]) -> None:
+    def _changes_of_modules(self) -> None:
         for location, before, now in self.tracer.modules.written():
-            if now is before:
-                continue
-            if hasattr(now, "_array"):
-                assigned.append((location, self._slot(now)))
-            elif isinstance(now, RuntimeScalar):
+            if isinstance(now, RuntimeScalar):
                 kind = type(location.module).__name__
                 raise untraceable(
                     f"{now!r} was assigned to '{location.name}' of {kind}.", "keep it in a tensor."
                 )
-            else:
-                counted.append((location, now))
-        moved = replaced_locations(self.tracer)
+            if now is not before:
+                self._set(location, now)
+        moved = self.tracer.modules.replaced()
         for captured in self.tracer.captured.values():
             attribute = moved.get(id(captured.tensor))
             if attribute is not None:  # the next call finds another tensor there
@@ -340,7 +340,7 @@ class OutcomeReader:
             if isinstance(term.source, Memory):
                 array = memories[term.source.number].array
             elif isinstance(term.source, Argument):
-                array = self.standing.originals[term.source.position]._array
+                array = self.standing.originals[term.source.number]._array
             if array is not None and order_of(array) not in (None, UNALIGNED):
                 layout[term] = tuple(s // array.itemsize for s in array.strides)
         return layout
@@ -355,7 +355,7 @@ def _refuse_to_return(thing: Any) -> None:
             f"a compiled function returned a {type(thing).__name__}: what it computes later is not "
             "part of the program.",
             "return what it computes (a list of a generator's results, say); do not compile "
-            "generators and coroutines captured_arguments.",
+            "generators and coroutines.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Random numbers in traced functions: every draw is a call of an op (compiler/ir/random_ops.py).
+"""Random numbers in traced functions: every draw is a call of an op (compiler/ir/compiler_ops.py).
 
 The state of a generator is captured memory, updated once at the end. So a program draws what eager
 code would have drawn, and the next call, compiled or not, goes on from there.
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradwalk.compiler.capture.locations import GeneratorLocation
-from gradwalk.compiler.ir.program import Constant, Term
-from gradwalk.compiler.ir.random_ops import (
+from gradwalk.compiler.ir.compiler_ops import (
     random_bernoulli,
     random_bernoulli_each,
     random_exponential,
@@ -22,9 +21,10 @@ from gradwalk.compiler.ir.random_ops import (
     random_permutation,
     random_uniform,
 )
+from gradwalk.compiler.ir.program import Constant, Term
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.compiler.tracing.traced import Traced
-from gradwalk.ops.core.dtypes import float64, int64
+from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise.arithmetic import add
 
@@ -47,9 +47,14 @@ class TracedStream:
         self.entry = self.state.term
         self.blocks = 0  # drawn so far
 
-    def _draw(self, op: Op, size: Any, words: int, *operands: Any, **attrs: Any) -> Traced:
-        """One draw of so many 64-bit words (four are a block)."""
+    def _draw(self, op: Op, size: Any, kind: Any, *operands: Any, **attrs: Any) -> Traced:
+        """One draw of a kind of number: an element of 64 bits takes a word of the stream, others
+        half a word; four words are a block."""
         shape = tuple(int(n) for n in size)
+        count = math.prod(shape)
+        if op is random_normal:  # it draws pairs
+            count += count % 2
+        words = count if np.dtype(kind).itemsize == 8 else (count + 1) // 2
         attrs = {"skip": self.blocks, "shape": shape, **attrs}
         self.blocks += -(-words // 4)
         operands = (Traced(self.tracer, self.entry), *operands)
@@ -65,35 +70,29 @@ class TracedStream:
 
     def uniform(self, size: Any, dtype: Any, low: float = 0.0, high: float = 1.0) -> Traced:
         """Uniform from `low` to below `high`."""
-        words = _words(math.prod(size), dtype)
-        kind = np.dtype(dtype)
-        return self._draw(random_uniform, size, words, dtype=kind, low=low, high=high)
+        return self._draw(random_uniform, size, dtype, dtype=np.dtype(dtype), low=low, high=high)
 
     def normal(self, size: Any, dtype: Any, mean: float = 0.0, std: float = 1.0) -> Traced:
         """Normal."""
-        count = math.prod(size)
-        words = _words(count + count % 2, dtype)
-        return self._draw(random_normal, size, words, dtype=np.dtype(dtype), mean=mean, std=std)
+        return self._draw(random_normal, size, dtype, dtype=np.dtype(dtype), mean=mean, std=std)
 
     def exponential(self, size: Any, dtype: Any) -> Traced:
         """Exponential of rate 1."""
-        words = _words(math.prod(size), dtype)
-        return self._draw(random_exponential, size, words, dtype=np.dtype(dtype))
+        return self._draw(random_exponential, size, dtype, dtype=np.dtype(dtype))
 
     def bernoulli(self, p: Any, size: Any) -> Traced:
         """True with probability p."""
-        words = _words(math.prod(size), np.float32)
         if hasattr(p, "shape"):
-            return self._draw(random_bernoulli_each, size, words, p)
-        return self._draw(random_bernoulli, size, words, p=float(p))
+            return self._draw(random_bernoulli_each, size, np.float32, p)
+        return self._draw(random_bernoulli, size, np.float32, p=float(p))
 
     def integers(self, low: int, high: int, size: Any) -> Traced:
         """Whole numbers from `low` to below `high`."""
-        return self._draw(random_integers, size, math.prod(size), low=low, high=high)
+        return self._draw(random_integers, size, int64, low=low, high=high)
 
     def permutation(self, n: int) -> Traced:
         """0 to n − 1 in random order."""
-        return self._draw(random_permutation, (n,), n)
+        return self._draw(random_permutation, (n,), int64)
 
     def get_state(self) -> dict[str, Any]:
         """How far it is, for `set_state` in the same trace."""
@@ -105,8 +104,3 @@ class TracedStream:
             self.tracer.refuse("set_rng_state", "set it outside.")
         self.blocks = state["blocks"]
         self._advance()
-
-
-def _words(count: int, dtype: Any) -> int:
-    """64-bit words in a draw: a float64 takes one, a float32 half of one."""
-    return count if np.dtype(dtype) == float64 else (count + 1) // 2

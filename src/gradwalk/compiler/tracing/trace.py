@@ -12,20 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from gradwalk.compiler.capture.environment import Environment
+from gradwalk.compiler.capture.environment_guards import Environment
+from gradwalk.compiler.capture.guards import Variable, is_plain
 from gradwalk.compiler.capture.locations import ArgumentLocation, ScalarLocation
 from gradwalk.compiler.capture.optimizers import capture_optimizer
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
-from gradwalk.compiler.capture.variables import Variable, is_plain
 from gradwalk.compiler.ir.program import Argument, Term
 from gradwalk.compiler.tracing.aliasing import overlap
-from gradwalk.compiler.tracing.arguments import (
-    UNALIGNED,
-    Arguments,
-    is_record,
-    order_of,
-    replaced,
-)
+from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, is_record, order_of, replaced
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
@@ -96,7 +90,7 @@ def _trace(
             code = getattr(function, "__code__", None)
             for module in environment.modules:
                 tracer.modules.enter_lists(module)
-            assigned = environment.settle(code, tracer.modules.set_attributes())
+            assigned = environment.settle(code, tracer.modules.before.keys())
             traced = OutcomeReader(tracer, standing, environment, assigned).read(result)
         standing.originals.clear()  # a cycle refers to them, and is not freed at once
         return traced
@@ -140,9 +134,7 @@ class StandIns:
     ) -> None:
         self.tracer = tracer
         self.known = known
-        self.captured_arguments: dict[
-            int, Any
-        ] = {}  # those of them among the arguments, by position
+        self.captured_arguments: dict[int, Any] = {}  # by position, arguments that are `known`
         self.tensors: dict[int, Any] = {}
         self.sources: list[tuple[Traced, Term]] = []
         self.originals: list[Any] = []

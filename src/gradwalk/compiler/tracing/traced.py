@@ -41,7 +41,7 @@ class Traced(AbstractArray, Arithmetic):
     """An array of a traced function: a handle on memory, or on a part of it."""
 
     __slots__ = (
-        "__weakref__", "_seen", "_term", "base", "chain", "contiguous", "dtype", "line", "shape",
+        "__weakref__", "_seen", "_term", "base", "c_contiguous", "chain", "dtype", "line", "shape",
         "sure", "tracer", "version", "writeable",
     )  # fmt: skip
 
@@ -54,7 +54,7 @@ class Traced(AbstractArray, Arithmetic):
         self.chain: Chain = ()  # of a view: the view ops from there
         self.version = 0  # of an owner: how often it was written to
         self._seen = 0  # of a view: the owner's version that its term is of
-        self.contiguous = contiguous  # as far as is known
+        self.c_contiguous = contiguous  # as far as is known
         self.sure = True  # of a view: whether NumPy would share the memory for certain
         self.writeable = True
         self.line = caller() if term.call is None else term.call.line
@@ -66,13 +66,13 @@ class Traced(AbstractArray, Arithmetic):
         op, attrs, _ = link
         view = Traced(self.tracer, term, _stays_contiguous(self, op, attrs))
         view.base, view.chain, view._seen = self.owner, (*self.chain, link), self.owner.version
-        view.sure = self.sure and (op is not shaping.reshape or self.owner.contiguous)
+        view.sure = self.sure and (op is not shaping.reshape or self.owner.c_contiguous)
         view.writeable = self.writeable and op not in (shaping.expand_op, _windows())
         return view
 
     def copied_by(self, op: Op, attrs: dict[str, Any]) -> bool:
         """Whether NumPy has to copy this to reshape it, by what is known of its strides."""
-        if op is not shaping.reshape or self.contiguous or not self.owner.contiguous:
+        if op is not shaping.reshape or self.c_contiguous or not self.owner.c_contiguous:
             return False
         shape, step = self.owner.shape, self.owner.itemsize
         strides = [s // step for s in self.owner.strides]
@@ -88,7 +88,7 @@ class Traced(AbstractArray, Arithmetic):
 
     def view(self) -> Traced:
         """Another handle on the same memory."""
-        view = Traced(self.tracer, self.term, self.contiguous)
+        view = Traced(self.tracer, self.term, self.c_contiguous)
         view.base, view.chain, view._seen = self.owner, self.chain, self.owner.version
         view.sure, view.writeable = self.sure, self.writeable
         view.line = caller()
@@ -187,8 +187,9 @@ class Traced(AbstractArray, Arithmetic):
         return tuple(reversed(strides))
 
     @property
-    def flags(self) -> Flags:
-        return Flags(self)
+    def flags(self) -> Traced:
+        """`x.flags.writeable` and `x.flags.c_contiguous` are attributes of x itself."""
+        return self
 
     @property
     def mT(self) -> Any:
@@ -279,28 +280,6 @@ class Traced(AbstractArray, Arithmetic):
         return numpy_calls.apply_function(function, args, keywords)
 
 
-class Flags:
-    """`array.flags`."""
-
-    __slots__ = ("_array",)
-
-    def __init__(self, array: Traced) -> None:
-        self._array = array
-
-    @property
-    def writeable(self) -> bool:
-        return self._array.writeable
-
-    @writeable.setter
-    def writeable(self, on: bool) -> None:
-        self._array.writeable = on
-
-    @property
-    def c_contiguous(self) -> bool:
-        """Whether it is known to be C-contiguous."""
-        return self._array.contiguous
-
-
 def leaked(array: Traced) -> Exception:
     """The error for using a traced array after its trace has ended."""
     return untraceable(
@@ -330,7 +309,7 @@ def _windows() -> Op:
 
 def _stays_contiguous(source: Traced, op: Op, attrs: dict[str, Any]) -> bool:
     """Whether a view of `source` is known to be contiguous."""
-    if not source.contiguous:
+    if not source.c_contiguous:
         return False
     if op is shaping.reshape:
         return True

@@ -7,17 +7,18 @@ when everything is put back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.capture.captured import CapturedTensor, Storage
+from gradwalk.compiler.capture.captured_tensors import CapturedTensor, Storage
+from gradwalk.compiler.capture.guards import Variable, hooks_of
 from gradwalk.compiler.capture.locations import GradientLocation, TensorLocation
-from gradwalk.compiler.capture.modules import CapturedModules, hooks_of
+from gradwalk.compiler.capture.modules import CapturedModules
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
-from gradwalk.compiler.capture.variables import Variable
 from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
@@ -89,11 +90,7 @@ class Tracer:
 
     def forward(self, op: Op) -> Callable[..., Any]:
         """The function that replaces `op.forward`."""
-
-        def compute(*operands: Any, **attrs: Any) -> Any:
-            return self.compute(op, operands, attrs)
-
-        return compute
+        return lambda *operands, **attrs: self.compute(op, operands, attrs)
 
     def compute(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Record op(*operands); return traced arrays for what NumPy would have computed."""
@@ -125,7 +122,7 @@ class Tracer:
         outputs = self.call(op, args, attrs)
         arrays = [o for o in operands if isinstance(o, Traced)]
         straight = op is shaping.clone or (
-            all(a.contiguous for a in arrays) and op not in _CONVOLUTIONS
+            all(a.c_contiguous for a in arrays) and op not in _CONVOLUTIONS
         )
         if op.multiple:
             return tuple(Traced(self, t, straight) for t in outputs)
@@ -224,29 +221,25 @@ class Tracer:
         owner = owner_of(array)
         if not owner.flags.writeable and owner.flags.owndata:  # it cannot change
             return self.constant(array)
-        known = self.storages.get(id(owner))
-        if known is not None and owner is array:
-            return known.traced
-        if owner is not array:
-            chain = view_chain(owner, array)
-            if chain is None:  # capture it as memory of its own
-                owner = array
-            else:
-                traced = (known or self._new_storage(owner)).traced
-                for link in chain:
-                    op, attrs, _ = link
-                    traced = traced.view_by(link, self.call(op, [traced.term], attrs))
-                return traced
-        known = self.storages.get(id(owner))
-        return (known or self._new_storage(owner)).traced
+        chain = [] if owner is array else view_chain(owner, array)
+        if chain is None:  # capture it as memory of its own
+            owner, chain = array, []
+        traced = self._storage(owner).traced
+        for link in chain:
+            op, attrs, _ = link
+            traced = traced.view_by(link, self.call(op, [traced.term], attrs))
+        return traced
 
-    def _new_storage(self, array: np.ndarray[Any, Any]) -> Storage:
-        self.kept.append(array)
-        source = Term(array.shape, array.dtype, source=Memory(len(self.storages)))
-        traced = Traced(self, source, array.flags.c_contiguous)
-        traced.writeable = array.flags.writeable
-        storage = self.storages[id(array)] = Storage(array, traced, source)
-        return storage
+    def _storage(self, array: np.ndarray[Any, Any]) -> Storage:
+        """The captured memory that an array owns."""
+        known = self.storages.get(id(array))
+        if known is None:
+            self.kept.append(array)
+            source = Term(array.shape, array.dtype, source=Memory(len(self.storages)))
+            traced = Traced(self, source, array.flags.c_contiguous)
+            traced.writeable = array.flags.writeable
+            known = self.storages[id(array)] = Storage(array, traced, source)
+        return known
 
     def constant(self, array: Any) -> Traced:
         """A constant, for an array that the function makes of plain numbers."""
@@ -331,16 +324,13 @@ class Tracer:
         captured = self.captured[id(tensor)] = CapturedTensor(tensor, location)
         if isinstance(location, TensorLocation):
             self.modules.hooked.append((tensor, hooks_of(tensor)))
-        if traced is not None:
-            captured.traced = tensor._array = traced
-        elif isinstance(location, Variable):  # the next call may find another, somewhere else
-            known = self.storages.get(id(captured.array))
-            captured.traced = tensor._array = (known or self._new_storage(captured.array)).traced
-        else:
-            captured.traced = tensor._array = self.lifted(captured.array)
-        storage = self.storages.get(id(captured.array))
-        if storage is not None and traced is None:
-            storage.locations.append(location)
+        if traced is None:
+            variable = isinstance(location, Variable)  # the next call may find another tensor there
+            array = captured.array
+            traced = self._storage(array).traced if variable else self.lifted(array)
+            if id(array) in self.storages:
+                self.storages[id(array)].locations.append(location)
+        captured.traced = tensor._array = traced
         if tensor._node is not None:  # it was computed outside: a leaf to this trace
             tensor._node, tensor._index, tensor._view = None, 0, None
             tensor._requires_grad = True
@@ -394,7 +384,7 @@ class Tracer:
 
     def random_state(self, location: Any) -> Traced:
         """The seed and offset of a generator, as captured memory."""
-        storage = self._new_storage(location.get([])._array)
+        storage = self._storage(location.get([])._array)
         storage.locations.append(location)
         return storage.traced
 
@@ -460,21 +450,16 @@ def _evaluate(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], arguments: l
     return op.on_numbers(numbers, attrs)
 
 
-class tracing:
-    """Send this thread's operations to a tracer, inside a `with`."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        self.tracer = tracer
-
-    def __enter__(self) -> Tracer:
-        here = state.here
-        here.tracer = here.watcher = self.tracer
-        traces.on = True
-        return self.tracer
-
-    def __exit__(self, *error: object) -> None:
-        here = state.here
+@contextmanager
+def tracing(tracer: Tracer) -> Iterator[None]:
+    """Send this thread's operations to a tracer."""
+    here = state.here
+    here.tracer = here.watcher = tracer
+    traces.on = True
+    try:
+        yield
+    finally:
         here.tracer = here.watcher = None
         traces.on = False
-        self.tracer.restore()
-        self.tracer.close()
+        tracer.restore()
+        tracer.close()

@@ -18,7 +18,7 @@ from gradwalk import nn
 from gradwalk.compiler.backends import numpy as reference
 from gradwalk.compiler.backends.llvm.kernels.loops import loops_kernel
 from gradwalk.compiler.backends.llvm.kernels.rows import Rows
-from gradwalk.compiler.ir import random_ops
+from gradwalk.compiler.ir import compiler_ops
 from gradwalk.compiler.passes.masks import choose_by_masks
 from gradwalk.compiler.plan.loop_nest import Loops, Sample
 from gradwalk.engine.checkpoint import checkpoint
@@ -275,8 +275,10 @@ def test_vectors_of_every_width(shape: Any, dtype: Any, vector_bytes: int) -> No
     state = w.memory(np.array([-5, 2**32 - 1]))
     column = w.argument(np.ones((*shape[:-1], 1), dtype))  # keeps rows apart
     attrs = {"skip": 3, "shape": shape, "dtype": dtype}
-    uniform = w.build.apply(random_ops.random_uniform, [state], {**attrs, "low": 0.0, "high": 1.0})
-    normal = w.build.apply(random_ops.random_normal, [state], {**attrs, "mean": 0.0, "std": 1.0})
+    uniform = w.build.apply(
+        compiler_ops.random_uniform, [state], {**attrs, "low": 0.0, "high": 1.0}
+    )
+    normal = w.build.apply(compiler_ops.random_normal, [state], {**attrs, "mean": 0.0, "std": 1.0})
     w.returns(w.add("mul", uniform, column), w.add("mul", normal, column))
     found = plan_of(w.program)
     given = {slot: array for (_, slot), array in zip(found.memories, w.memories, strict=True)}
@@ -424,7 +426,7 @@ def dropped(w: Written, shape: Any) -> tuple[Any, Any]:
     """A drawn truth value, and what dropout makes of it."""
     state = w.memory(np.array([3, 0]))
     drawn = w.build.apply(
-        random_ops.random_bernoulli, [state], {"skip": 0, "shape": shape, "p": 0.9}
+        compiler_ops.random_bernoulli, [state], {"skip": 0, "shape": shape, "p": 0.9}
     )
     mask = w.add("cast", drawn, dtype=np.dtype(np.float32))
     return drawn, w.add("div", mask, w.constant(np.float32(0.9)))
@@ -461,9 +463,9 @@ def test_what_backward_remembers_of_dropout_is_bytes() -> None:
     (drawing,) = (
         entry
         for entry in executable.plan.entries
-        if any(call.op is random_ops.random_bernoulli for call in entry.calls)
+        if any(call.op is compiler_ops.random_bernoulli for call in entry.calls)
     )
-    (mask,) = (c.outputs[0] for c in drawing.calls if c.op is random_ops.random_bernoulli)
+    (mask,) = (c.outputs[0] for c in drawing.calls if c.op is compiler_ops.random_bernoulli)
     kept = {t: place for t, place in drawing.terms.items() if place in drawing.writes}
     assert mask in kept and kept[mask].dtype == np.bool_
     made_of_it = {c.outputs[0] for c in drawing.calls if c.op.name == "where"}

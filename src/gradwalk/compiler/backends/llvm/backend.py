@@ -64,4 +64,9 @@ def design(lowered: Lowered, fast_math: bool, threads: int, stages: Stages) -> D
     stages.done("text")
     place_arrays(plan)
     stages.done("memory")
-    return Design(plan.program, plan, kernels, reasons)
+    designed = Design(plan.program, plan, kernels, reasons)
+    if plan.plain is not None and plan.may_be_larger:
+        plain = plan.plain()
+        other = design(Lowered(plain.program, plain), fast_math, threads, stages)
+        return other if other.plan.arena <= plan.arena else designed
+    return designed

@@ -68,7 +68,7 @@ class NativeExecutable:
         # What a call needs, also a generated one (compiler/call).
         self.numbers: Any = memoryview(self.scalars.data)
         self.status_words: Any = memoryview(self.status.data)
-        self.argument_order = [t.source.position for t, _ in plan.arguments]  # type: ignore[union-attr]
+        self.argument_order = [t.source.number for t, _ in plan.arguments]  # type: ignore[union-attr]
         self.memory_kinds: list[Expected] = []
         self.memory_order = [t.source.number for t, _ in plan.memories]  # type: ignore[union-attr]
         self.result_kinds = [(t.shape, t.dtype) for t, _ in plan.results]
@@ -230,7 +230,7 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
         native.append(TapeEntry(made.library[kernel.name], [*block, *kernel.sizes], flags))
     finish_stretch()
     made.memories_at_risk = [t.source.number for t, slot in plan.memories if slot in at_risk]  # type: ignore[union-attr]
-    made.arguments_at_risk = [t.source.position for t, slot in plan.arguments if slot in at_risk]  # type: ignore[union-attr]
+    made.arguments_at_risk = [t.source.number for t, slot in plan.arguments if slot in at_risk]  # type: ignore[union-attr]
 
 
 def _checks(entry: Entry) -> set[Any]:

@@ -19,7 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.compiler.ir.program import (
+    Args,
+    Builder,
+    Call,
+    Constant,
+    Operand,
+    Rewritten,
+    Term,
+    rewrites,
+)
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import Index, getitem, put, setitem, write_view
@@ -28,12 +37,9 @@ from gradwalk.ops.shape.reshaping import cast, expand_op, permute
 WHOLE = ("slice", None, None, None)
 
 
-def separate_views(program: Program) -> Program:
+@rewrites(getitem, put, setitem, write_view)
+def separate_views(call: Call, args: Args, build: Builder) -> Rewritten:
     """Write every index as a view, and index arrays with whole dimensions."""
-    return rewrite(program, _visit, (getitem, put, setitem, write_view))
-
-
-def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
     if call.op is write_view:
         return _through_both(call, args, build)
     first, *arrays = args
@@ -179,7 +185,7 @@ def _changed(
     return build.apply(where, (build.reshape(mask, (*mask.shape, *(1,) * behind)), given, x))
 
 
-def _through_both(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+def _through_both(call: Call, args: Args, build: Builder) -> Rewritten:
     """Merge a write to a slice of a view, and the write through the view, into one."""
     base, value = args
     written = value.call if isinstance(value, Term) else None

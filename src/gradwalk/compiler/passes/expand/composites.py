@@ -6,12 +6,22 @@ operators make calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.compiler.ir.program import (
+    Args,
+    Builder,
+    Call,
+    Constant,
+    Operand,
+    Program,
+    Rewritten,
+    Term,
+    rewrite,
+)
 from gradwalk.compiler.passes.expand.definitions import CONDITIONS, DEFINITIONS, OF_NOTHING
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import Operators
@@ -80,7 +90,7 @@ def _definition(op: Op) -> Callable[..., Any] | None:
     return DEFINITIONS.get(op, op.expand)
 
 
-def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+def _visit(call: Call, args: Args, build: Builder) -> Rewritten:
     if not _opens(call):
         return None
     given = [Handle(build, a) if isinstance(a, Term) else a for a in args]

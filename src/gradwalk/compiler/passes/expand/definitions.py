@@ -7,55 +7,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from gradwalk.compiler.ir.compiler_ops import running_max, running_min
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.ir.scan_ops import running_max, running_min
 from gradwalk.compiler.passes.expand.einsum import einsum_definition
 from gradwalk.compiler.passes.expand.extremes import (
     kth_along,
     median,
+    median_along,
     positions,
     running,
     searchsorted,
     values_and_positions,
 )
-from gradwalk.compiler.passes.expand.extremes import median_along as middle_along
+from gradwalk.ops import TABLE
 from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.op import Op, Shape
 from gradwalk.ops.elementwise.arithmetic import abs, exp, log, log1p, power, sqrt, zero
 from gradwalk.ops.elementwise.choice import maximum, where
 from gradwalk.ops.elementwise.remainders import isfinite
-from gradwalk.ops.index.indexing import Index, getitem, put, setitem, winners
-from gradwalk.ops.linear.matmul import einsum_op, matmul_op
-from gradwalk.ops.network.softmax import (
-    binary_cross_entropy_logits_op,
-    binary_cross_entropy_op,
-    log_softmax_op,
-    logsumexp_op,
-)
-from gradwalk.ops.reduce.norms import norm_op
-from gradwalk.ops.reduce.reduction import (
-    amax_op,
-    amin_op,
-    argmax_op,
-    argmin_op,
-    max_along,
-    mean_op,
-    min_along,
-    reduced_shape,
-    std_op,
-    sum_op,
-    var_op,
-)
-from gradwalk.ops.reduce.scan import cummax_op, cummin_op
-from gradwalk.ops.reduce.sorting import kthvalue_op, median_along, median_op, searchsorted_op
-from gradwalk.ops.shape.rearranging import diagonal_op, windows_add, windows_op
-from gradwalk.ops.shape.reshaping import cast, flip, reshape
+from gradwalk.ops.index.indexing import Index, getitem, put, setitem
+from gradwalk.ops.reduce.reduction import amax_op, amin_op, mean_op, reduced_shape, sum_op
+from gradwalk.ops.shape.rearranging import diagonal_op, windows_op
+from gradwalk.ops.shape.reshaping import cast, reshape
 
 Axes = tuple[int, ...]
+T = TypeVar("T")
 
 
 def _var(x: Any, *, axis: Axes, correction: float, keepdim: bool) -> Any:
@@ -138,40 +118,52 @@ def _windows_add(g: Any, *, shape: Shape, axis: int, size: int, step: int) -> An
     return total if total.dtype == g.dtype else cast(total, dtype=g.dtype)
 
 
-DEFINITIONS: dict[Op, Callable[..., Any]] = {
-    var_op: _var,
-    std_op: lambda x, **attrs: sqrt(_var(x, **attrs)),
-    norm_op: _norm,
-    logsumexp_op: _logsumexp,
-    log_softmax_op: _log_softmax,
-    binary_cross_entropy_op: _cross_entropy,
-    binary_cross_entropy_logits_op: _cross_entropy_of_logits,
-    flip: _flip,
-    max_along: values_and_positions(amax_op),
-    min_along: values_and_positions(amin_op),
-    argmax_op: positions(amax_op),
-    argmin_op: positions(amin_op),
-    cummax_op: running(running_max),
-    cummin_op: running(running_min),
-    kthvalue_op: kth_along,
-    median_along: middle_along,
-    median_op: median,
-    searchsorted_op: searchsorted,
-    matmul_op: _matmul_of_integers,
-    winners: _winners,
-    windows_add: _windows_add,
-    einsum_op: einsum_definition,
-}
+def _of_table(named: dict[str, T]) -> dict[Op, T]:
+    """A dictionary by op, of one by the names of ops in the table."""
+    return {TABLE[name]: value for name, value in named.items()}
+
+
+DEFINITIONS: dict[Op, Callable[..., Any]] = _of_table(
+    {
+        "var": _var,
+        "std": lambda x, **attrs: sqrt(_var(x, **attrs)),
+        "vector_norm": _norm,
+        "logsumexp": _logsumexp,
+        "log_softmax": _log_softmax,
+        "binary_cross_entropy": _cross_entropy,
+        "binary_cross_entropy_logits": _cross_entropy_of_logits,
+        "flip": _flip,
+        "max": values_and_positions(amax_op),
+        "min": values_and_positions(amin_op),
+        "argmax": positions(amax_op),
+        "argmin": positions(amin_op),
+        "cummax": running(running_max),
+        "cummin": running(running_min),
+        "kthvalue": kth_along,
+        "median_along": median_along,
+        "median": median,
+        "searchsorted": searchsorted,
+        "matmul": _matmul_of_integers,
+        "winners": _winners,
+        "windows_add": _windows_add,
+        "einsum": einsum_definition,
+    }
+)
 # Up to this length counting all smaller elements is faster than bisection.
 LONGEST_SEARCH = 256
-CONDITIONS: dict[Op, Callable[[Call], bool]] = {
-    searchsorted_op: lambda call: call.terms[0].shape[-1] <= LONGEST_SEARCH,
-    norm_op: lambda call: bool(call.terms[0].size) or math.isfinite(call.attrs["p"]),
-    matmul_op: lambda call: call.outputs[0].dtype.kind != "f",  # others have a kernel
-    # Among no integers there is none, which NumPy says; of no floats it is NaN.
-    median_op: lambda call: bool(call.terms[0].size) or call.terms[0].dtype.kind == "f",
-}
+CONDITIONS: dict[Op, Callable[[Call], bool]] = _of_table(
+    {
+        "searchsorted": lambda call: call.terms[0].shape[-1] <= LONGEST_SEARCH,
+        "vector_norm": lambda call: bool(call.terms[0].size) or math.isfinite(call.attrs["p"]),
+        "matmul": lambda call: call.outputs[0].dtype.kind != "f",  # others have a kernel
+        # Among no integers there is none, which NumPy says; of no floats it is NaN.
+        "median": lambda call: bool(call.terms[0].size) or call.terms[0].dtype.kind == "f",
+    }
+)
 # Ops whose definition also holds for no elements.
 OF_NOTHING = {
-    einsum_op, logsumexp_op, matmul_op, median_op, norm_op, searchsorted_op, std_op, var_op,
+    TABLE[name]
+    for name in (
+        "einsum", "logsumexp", "matmul", "median", "vector_norm", "searchsorted", "std", "var",
+    )
 }  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.ir.scan_ops import running_max
+from gradwalk.compiler.ir.compiler_ops import running_max
 from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise.choice import where

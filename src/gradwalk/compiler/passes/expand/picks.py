@@ -10,12 +10,19 @@ picked into 0.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from gradwalk.compiler.ir.index_ops import checked_index
-from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.compiler.ir.compiler_ops import checked_index
+from gradwalk.compiler.ir.program import (
+    Args,
+    Builder,
+    Call,
+    Constant,
+    Operand,
+    Rewritten,
+    Term,
+    rewrites,
+)
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import equal, where
@@ -26,12 +33,9 @@ from gradwalk.ops.shape.reshaping import cast, expand_op
 LONGEST = 4096
 
 
-def pick_by_comparing(program: Program) -> Program:
+@rewrites(getitem, put)
+def pick_by_comparing(call: Call, args: Args, build: Builder) -> Rewritten:
     """Replace gathers and scatters along one axis by comparisons."""
-    return rewrite(program, _visit, (getitem, put))
-
-
-def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
     first, *arrays = args
     assert isinstance(first, Term)
     shape = first.shape if call.op is getitem else call.attrs["shape"]

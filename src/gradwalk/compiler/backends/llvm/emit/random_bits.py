@@ -27,7 +27,7 @@ from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
 from gradwalk.compiler.backends.llvm.emit.functions.trigonometric import sine_of_turn
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, VectorBuilder, spread
-from gradwalk.compiler.ir import random_ops
+from gradwalk.compiler.ir import compiler_ops
 from gradwalk.compiler.plan.loop_nest import Loops, Sample
 from gradwalk.random.philox import FLOATS
 
@@ -58,7 +58,7 @@ class RandomStream:
         self.step = step
         self.attrs = dict(step.attrs)
         self.multiples = loops.draws_from_multiples_of(step)
-        of_words = step.op is random_ops.random_integers or step.dtype == np.float64
+        of_words = step.op is compiler_ops.random_integers or step.dtype == np.float64
         self.bits = INT64.dtype if of_words else INT32
         self.per_block = WORDS if of_words else 2 * WORDS
         seed, offset = f.set(f"load i64, ptr {state}, align 8"), f.word(state, 1)
@@ -181,19 +181,19 @@ class RandomStream:
     def numbers(self, index: I64, stride: I64, lanes: int, args: Sequence[Vector]) -> Vector:
         """The random elements from number `index` on, `stride` apart."""
         op, dtype = self.step.op, self.step.dtype
-        if op is random_ops.random_normal:
+        if op is compiler_ops.random_normal:
             return self._normal(*self._pairs(index, stride, lanes))
         bits = self._bits(index, stride, lanes)
-        if op is random_ops.random_uniform:
+        if op is compiler_ops.random_uniform:
             return self._uniform(bits)
-        if op is random_ops.random_exponential:
+        if op is compiler_ops.random_exponential:
             return _minus_log_v(bits, dtype)
-        if op is random_ops.random_bernoulli:
+        if op is compiler_ops.random_bernoulli:
             return self._bernoulli(bits)
-        if op is random_ops.random_bernoulli_each:
+        if op is compiler_ops.random_bernoulli_each:
             (p,) = args
             return _from_unsigned(bits, np.float64) * 2.0**-32 < p.to(np.float64).spread(lanes)
-        assert op is random_ops.random_integers
+        assert op is compiler_ops.random_integers
         return self._integers(bits)
 
     def _uniform(self, bits: Vector) -> Vector:

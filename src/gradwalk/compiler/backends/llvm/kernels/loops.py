@@ -23,7 +23,7 @@ from gradwalk.compiler.backends.llvm.emit.vector import (
     lanes_for,
     spread,
 )
-from gradwalk.compiler.ir import index_ops
+from gradwalk.compiler.ir import compiler_ops
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
     Load,
@@ -110,7 +110,7 @@ class LoopsBuilder(KernelBuilder):
                 return self.constant(Type(dtype, self.lanes), value)
             case Position(dimension):
                 return self.position(dimension)
-            case Apply(op, args, attrs, dtype) if op is index_ops.checked_index:
+            case Apply(op, args, attrs, dtype) if op is compiler_ops.checked_index:
                 return self.checked_index(self.value(args[0]), dict(attrs)["length"], self.mask)
             case Apply(op, args, attrs, dtype):
                 steps = ((self.steps[i], i) for i in args)  # emitters see constants as numbers

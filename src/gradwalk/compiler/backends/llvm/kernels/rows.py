@@ -21,7 +21,7 @@ from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.random_bits import RandomStream
-from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, lanes_for
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine, identity
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
@@ -45,13 +45,9 @@ class Rows(LoopsBuilder):
     def __init__(self, loops: Loops, vector_bytes: int) -> None:
         super().__init__(loops, vector_bytes)
         self.phases = loops.phases()
-        moving = [
-            step.dtype
-            for step, varies in zip(self.steps, self.varies, strict=True)
-            if varies and not isinstance(step, Store)
-        ]
+        self.order = loops.sum_order()
         self.inner = len(loops.outer) + len(loops.row) - 1  # the vectorized loop
-        self.lanes = 1 if loops.row[-1] == 1 else lanes_for(moving, vector_bytes)
+        self.lanes = 1 if loops.row[-1] == 1 else vector_bytes // self.order.width
         self.all_reductions = self.reductions
         self.indices: list[I64] = []  # of the outer loops
         self.row_indices: list[I64] = []  # of the loops of the row but the last, which is at `at`
@@ -196,7 +192,7 @@ class Rows(LoopsBuilder):
             with self.when(self.differ(rest, 0)):
                 self._vector(middle, totals, self.first_lanes(rest, lanes))
             return totals
-        unrolled = UNROLLED if totals and sum(self.varies) <= SHORT_BODY else 1
+        unrolled = UNROLLED if totals and self.order.body <= SHORT_BODY else 1
         block = unrolled * lanes
         blocks = end // block * block if unrolled > 1 else 0
         singles = end // lanes * lanes

@@ -17,7 +17,7 @@ lanes beyond is never read by others. Kernels:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -133,16 +133,21 @@ def collect() -> Kernel:
 
 
 def map_rows(
-    name: str, operands: int, lanes: int, compute: Callable[[IRBuilder, list[Vector]], Vector]
+    name: str, operands: list[str], lanes: int, expression: Any, added: bool = False
 ) -> Kernel:
-    """Arguments: the row, its vectors, its numbers (not read here), the operands, each a row."""
+    """An expression of symbols with the names of the operands; `added` to 0, which turns −0 into
+    +0. Arguments: the row, its vectors, its numbers (not read here), the operands, each a row."""
     f = _ScalarKernel(f"{name}_{lanes}")
     row, count = f.place(f.argument(0)), f.argument(1)
-    given = [f.place(f.argument(3 + k)) for k in range(operands)]
+    places = {name: f.place(f.argument(k)) for k, name in enumerate(operands, 3)}
     with f.loop(0, count, at_least_once=True) as vector:
         element = f.multiply(vector.index, lanes)
-        values = [f.load(f.element(place, DOUBLE, element), Type(DOUBLE, lanes)) for place in given]
-        f.store(compute(f, values), f.element(row, DOUBLE, element))
+        given = {
+            name: f.load(f.element(place, DOUBLE, element), Type(DOUBLE, lanes))
+            for name, place in places.items()
+        }
+        result = evaluate(f, expression, given, lanes)
+        f.store(result + 0.0 if added else result, f.element(row, DOUBLE, element))
     return f.done()
 
 

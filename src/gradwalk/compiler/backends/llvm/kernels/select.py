@@ -20,8 +20,8 @@ from gradwalk.compiler.backends.llvm.kernels.scatter import scatter_kernel
 from gradwalk.compiler.backends.llvm.kernels.short_rows import ShortRows, are_short_rows
 from gradwalk.compiler.backends.llvm.kernels.sorts import sort_kernel
 from gradwalk.compiler.backends.llvm.target import Host
+from gradwalk.compiler.ir.compiler_ops import running_max, running_min
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.ir.scan_ops import running_max, running_min
 from gradwalk.compiler.plan.buffers import Buffer, Slice
 from gradwalk.compiler.plan.loop_kinds import Kind, kind_of, picking
 from gradwalk.compiler.plan.loop_nest import Loops

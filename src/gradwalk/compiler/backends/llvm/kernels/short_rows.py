@@ -24,7 +24,7 @@ def are_short_rows(loops: Loops, vector_bytes: int) -> bool:
     if not loops.outer or not loops.reduces or len(loops.row) > 1 or loops.row[0] > LONGEST:
         return False
     takes_all = all(isinstance(s, TAKEN) for s in loops.steps)
-    return loops.outer[-1] * 4 >= vector_bytes and takes_all
+    return loops.sum_order().side * 4 >= vector_bytes and takes_all
 
 
 class ShortRows(LoopsBuilder):

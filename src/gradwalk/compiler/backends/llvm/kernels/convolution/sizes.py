@@ -18,7 +18,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.target import Host
 from gradwalk.compiler.plan.buffers import Slice
-from gradwalk.compiler.plan.partial_sums import joined
+from gradwalk.compiler.plan.lowering import joined
 
 Triple = tuple[int, int, int]
 

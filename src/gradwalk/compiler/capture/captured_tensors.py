@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,11 +43,11 @@ class CapturedTensor:
             functions.update(before)
 
 
+@dataclass(eq=False)
 class Storage:
     """Captured memory: the array that owns it, its locations, and the traced array for it."""
 
-    def __init__(self, array: np.ndarray[Any, Any], traced: Traced, source: Term) -> None:
-        self.array = array
-        self.locations: list[Any] = []  # of the tensors that have just this array
-        self.traced = traced
-        self.source = source
+    array: np.ndarray[Any, Any]
+    traced: Traced
+    source: Term
+    locations: list[Any] = field(default_factory=list)  # of the tensors that have just this array

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.compiler.call.writer import CallText, alternatives
+from gradwalk.compiler.capture.guards import OptimizerGuard, Variable, is_plain
 from gradwalk.compiler.capture.locations import ArgumentLocation, GeneratorLocation
-from gradwalk.compiler.capture.optimizers import OptimizerGuard, SharedScalar
-from gradwalk.compiler.capture.variables import Variable, is_plain
+from gradwalk.compiler.capture.optimizers import SharedScalar
 from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, TensorSignature
 from gradwalk.nn.module import changes
 from gradwalk.ops.core import dtypes

@@ -15,7 +15,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk import nn
-from gradwalk.compiler.capture.bytecode import Link, chains
+from gradwalk.compiler.capture.user_code import Link, chains
 from tests.compiler.models import programs
 
 Wrap = Callable[..., Any]
@@ -380,7 +380,7 @@ ASKED: dict[str, Any] = {
 
 @pytest.mark.parametrize("what", ASKED)
 def test_what_gives_another_value_every_time_warns(what: str) -> None:
-    with pytest.warns(UserWarning, match=rf"asked .*{what}.*test_environment\.py"):
+    with pytest.warns(UserWarning, match=rf"asked .*{what}.*test_environment_guards\.py"):
         compiled(ASKED[what])(X)
 
 

@@ -23,9 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.capture.bytecode import Chain, chains
+from gradwalk.compiler.capture.guards import (
+    MISSING,
+    ArrayOutside,
+    Container,
+    Variable,
+    is_plain,
+    same,
+)
 from gradwalk.compiler.capture.user_code import (
+    Chain,
     bound,
+    chains,
     defaults,
     is_basic,
     is_compiled,
@@ -34,14 +43,6 @@ from gradwalk.compiler.capture.user_code import (
     is_library,
     names,
     vars_of,
-)
-from gradwalk.compiler.capture.variables import (
-    MISSING,
-    ArrayOutside,
-    Container,
-    Variable,
-    is_plain,
-    same,
 )
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.engine.tree import leaves
@@ -75,9 +76,8 @@ class Environment:
         self.optimizers: list[Optimizer] = []
         self.modules: list[Module] = []
         self.arrays: list[ArrayOutside] = []
-        self.once: list[
-            tuple[str, Callable[[], Any], Any]
-        ] = []  # (what, how to read its state, the state before)
+        # What happens only once: its name, how to read its state, and the state before.
+        self.once: list[tuple[str, Callable[[], Any], Any]] = []
         # By the id of a tensor: the one variable that refers to it; None if there are several.
         self.tensors: dict[int, Variable | None] = {}
         self.objects: list[tuple[Any, dict[str, Any]]] = []  # with their attributes before
@@ -99,16 +99,17 @@ class Environment:
     # -- what the function changed -----------------------------------------------------------------
 
     def settle(
-        self, code: CodeType | None, set_again: Iterable[tuple[Any, str]]
+        self, code: CodeType | None, set_again: Collection[tuple[int, str]]
     ) -> list[tuple[Variable, Any]]:
         """After the run: put back what it set, and warn of what happens only once. Return the
         variables that were given a tensor, which every call will do.
 
-        Attributes of modules that a call sets again are not guarded.
+        Attributes that a call sets again (by the id of the module, and the name) are not guarded.
         """
-        again = {(id(thing), name) for thing, name in set_again}
         self.variables = [
-            v for v in self.variables if v.how != "attribute" or (id(v.holder), v.name) not in again
+            v
+            for v in self.variables
+            if v.how != "attribute" or (id(v.holder), v.name) not in set_again
         ]
         assigned = self.put_back()
         for what, ask, before in self.once:

@@ -1,8 +1,8 @@
-"""Random numbers as ops: what a compiled function calls where eager code draws (philox.py).
+"""Ops that only the compiler uses: checked indices, running extremes, and random numbers.
 
-Each takes the state of a generator, an int64 array [seed, offset], and `skip`, the number of blocks
-between the offset and its own. So element i depends on the state, `skip` and i alone, and a kernel
-can compute it wherever it is needed (backends/llvm/emit/random_bits.py).
+A random op takes the state of a generator, an int64 array [seed, offset], and `skip`, the number of
+blocks between the offset and its own. So element i depends on the state, `skip` and i alone, and a
+kernel can compute it wherever it is needed (backends/llvm/emit/random_bits.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,33 @@ import numpy as np
 from gradwalk.ops.core.dtypes import bool_, int64
 from gradwalk.ops.core.op import Op, define
 from gradwalk.random.philox import PhiloxStream
+
+
+def _forward(index: Any, *, length: int) -> Any:
+    wrong = index[(index < -length) | (index >= length)]
+    if wrong.size:
+        raise IndexError(f"index {wrong.min()} is out of range for a dimension of length {length}")
+    return np.where(index < 0, index + length, index)
+
+
+# An index (int64) from the end becomes one from the start; one out of range raises.
+checked_index = Op("checked_index", _forward, None, [None], elementwise=True)
+
+
+def _running(name: str, best: np.ufunc) -> Op:
+    def forward(x: Any, *, axis: int) -> Any:
+        return best.accumulate(x, axis=axis)
+
+    return Op(name, forward, None, [None], elementwise=False, shape=lambda x, *, axis: x)
+
+
+# The largest and the smallest of all elements up to each; NaN propagates.
+running_max = _running("running_max", np.maximum)
+running_min = _running("running_min", np.minimum)
+
+
+# -- random numbers, where eager code draws (random/philox.py) -------------------------------------
+
 
 Shape = tuple[int, ...]
 Array = np.ndarray[Any, Any]

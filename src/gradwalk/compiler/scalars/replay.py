@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.target import LLVMMissing
-from gradwalk.compiler.garbage import no_collections
 from gradwalk.compiler.introspect.methods import PrintedText, check_form, code_of
+from gradwalk.compiler.pipeline import no_collections
 from gradwalk.compiler.scalars.flat_graph import Steps, read
-from gradwalk.compiler.scalars.native import NativeGraph, PythonGraph
 from gradwalk.scalar.value import Value
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ class Replay:
         self.loss = loss
         self.leaves = tuple([steps.leaves[n - len(steps.walk)] for n in inputs])
         self._engine = _engine(steps, inputs, backend)
-        self._last = float("nan")
+        self._last: float = float("nan")
         self._one_at_a_time = threading.Lock()
         self._positions: dict[Value | str, int] | None = None
 
@@ -89,8 +87,8 @@ class Replay:
             )
         with self._one_at_a_time:
             self._engine.numbers[:] = numbers
-            self._last = loss = self._engine.run()
-        return loss
+            self._last = self._engine.run()
+            return self._last
 
     def _filled(self, some: Mapping[Value | str, float]) -> list[float]:
         numbers = [leaf.data for leaf in self.leaves]
@@ -118,7 +116,8 @@ class Replay:
     @property
     def gradients(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """d loss / d leaf of the last call, for each of `leaves`."""
-        return self._engine.gradients.copy()
+        gradients: np.ndarray[Any, np.dtype[np.float64]] = self._engine.gradients
+        return gradients.copy()
 
     def grad(self, leaf: Value | str) -> float:
         """d loss / d leaf of the last call, for one leaf or its label."""
@@ -136,7 +135,7 @@ class Replay:
 
     def explain(self) -> PrintedText:
         """What was recorded, and what runs."""
-        return PrintedText(self._engine.explain())
+        return PrintedText(self._engine.explanation)
 
     def source(self, form: str | None = None) -> PrintedText:
         """The kernels as LLVM text and as assembly; `form` is "llvm" or "assembly", or both."""
@@ -154,11 +153,48 @@ class Replay:
         return as_trace(self.loss)
 
 
-def _engine(steps: Steps, inputs: list[int], backend: str) -> NativeGraph | PythonGraph:
+class PythonGraph:
+    """The Values themselves, computed again one by one; then they are restored.
+
+    Like `NativeGraph` it has `numbers` (of the leaves in order, to be filled in), `run()`, which
+    returns the loss, and `gradients` after that.
+    """
+
+    texts = ()  # no kernels
+
+    def __init__(self, steps: Steps, inputs: list[int]) -> None:
+        self._steps = steps
+        self.explanation = f"{len(steps.walk)} operations, computed one by one by Python"
+        self._inputs = [steps.leaves[number - len(steps.walk)] for number in inputs]
+        self.numbers, self.gradients = np.zeros((2, len(inputs)))
+
+    def run(self) -> float:
+        """Forward and backward."""
+        walk, leaves = self._steps.walk, self._steps.leaves
+        before = [(v, v.data, v._grad) for v in (*walk, *leaves)]
+        try:
+            for leaf in leaves:
+                leaf._grad = 0
+            for leaf, number in zip(self._inputs, self.numbers.tolist(), strict=True):
+                leaf.data = number
+            for v in walk:
+                v.data = v.op.on_numbers([i.data for i in v.inputs], v.attrs)  # type: ignore[union-attr]
+            root = walk[-1] if walk else leaves[0]
+            root.backward()
+            self.gradients[:] = [leaf.grad for leaf in self._inputs]
+            return float(root.data)
+        finally:
+            for v, data, grad in before:
+                v.data, v._grad = data, grad
+
+
+def _engine(steps: Steps, inputs: list[int], backend: str) -> Any:
     if backend == "llvm":
         try:
+            from gradwalk.compiler.scalars.native import NativeGraph
+
             return NativeGraph(steps, inputs)
-        except LLVMMissing as error:
+        except ImportError as error:
             warnings.warn(
                 f"{error} This graph is replayed by Python instead.", RuntimeWarning, stacklevel=5
             )

@@ -1,27 +1,69 @@
-"""Lifting: compute elementwise work on reduced numbers in the shape of the reduction.
+"""Reductions in one form: dimensions stay with length 1, a mean is a sum and a division.
 
-A loss of shape (rows,) that comes from a reduction of (rows, classes), kept as (rows, 1), stays
-(rows, 1), and its other operands are computed in that shape. So one kernel can do both. Only
-dimensions of length 1 come and go; no element moves.
+The result then broadcasts against the operand, without a reshape in between, and elementwise work
+on it stays in that shape, so that one kernel can do both.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from gradwalk.compiler.ir.program import Builder, Call, Operand, Program, Term, rewrite
-from gradwalk.ops.core.op import Shape
-from gradwalk.ops.shape.reshaping import cast, reshape
+import numpy as np
+
+from gradwalk.compiler.ir.program import (
+    Args,
+    Builder,
+    Call,
+    Constant,
+    Operand,
+    Rewritten,
+    Term,
+    rewrites,
+)
+from gradwalk.ops.core.op import Op, Shape
+from gradwalk.ops.elementwise.arithmetic import div
+from gradwalk.ops.reduce.reduction import all_op, amax_op, amin_op, any_op, mean_op, sum_op
+from gradwalk.ops.shape.reshaping import cast, expand_op, reshape
 
 DEEPEST = 8  # calls back that operands are computed anew
+# The results for no elements; the largest of none is an error, which NumPy raises.
+_OF_NOTHING: dict[Op, float] = {sum_op: 0, all_op: True, any_op: False, mean_op: math.nan}
 
 
-def lift_to_reductions(program: Program) -> Program:
-    """Move reshapes that drop dimensions of length 1 behind the elementwise calls after them."""
-    return rewrite(program, _visit)
+@rewrites(sum_op, amax_op, amin_op, all_op, any_op, mean_op)
+def keep_dimensions(call: Call, args: Args, build: Builder) -> Rewritten:
+    """Write every reduction with keepdim=True, and a reshape where dimensions are dropped."""
+    (x,) = args
+    assert isinstance(x, Term)
+    (out,) = call.outputs
+    if out.size and not x.size and call.op in _OF_NOTHING:
+        nothing = np.array(_OF_NOTHING[call.op], out.dtype)
+        constant = Term((), out.dtype, source=Constant(nothing))
+        return [build.apply(expand_op, (constant,), {"shape": out.shape})]
+    if call.op is not mean_op and call.attrs["keepdim"]:
+        return None
+    attrs = {**call.attrs, "keepdim": True}
+    if call.op is mean_op:
+        total = build.apply(sum_op, (x,), attrs)
+        count = x.size // total.size if total.size else 1
+        kept = build.apply(div, (total, float(count)))
+    else:
+        kept = build.apply(call.op, (x,), attrs)
+    return [build.reshape(kept, out.shape)]
 
 
-def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+# -- elementwise work on reduced numbers -----------------------------------------------------------
+
+
+@rewrites()
+def lift_to_reductions(call: Call, args: Args, build: Builder) -> Rewritten:
+    """Move reshapes that drop dimensions of length 1 behind the elementwise calls after them.
+
+    A loss of shape (rows,) that comes from a reduction of (rows, classes), kept as (rows, 1), stays
+    (rows, 1), and its other operands are computed in that shape. Only dimensions of length 1 come
+    and go; no element moves.
+    """
     if not _is_elementwise(call):
         return None
     out = call.outputs[0]

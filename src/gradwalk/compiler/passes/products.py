@@ -1,27 +1,133 @@
-"""Stacked products: a sum of many products as one product of stacked factors.
-
-    Σ_t x_tᵀ @ g_t   is   [x_1; x_2; ...]ᵀ @ [g_1; g_2; ...]
-
-The gradient of a weight that is used at every time step is such a sum. One long product runs at
-full speed, and nothing is added up afterwards. The kernels that compute the pieces write them into
-the stack, so stacking costs nothing. (The order of the sum changes.)
-"""
+"""Matrix products: thin ones are opened, sums of them become one, transposed factors are copied."""
 
 from __future__ import annotations
 
-from gradwalk.compiler.ir.program import Builder, Call, Program, Term, in_order, replaced
-from gradwalk.ops.elementwise.arithmetic import add
+from collections import Counter
+
+from gradwalk.compiler.ir.program import (
+    Args,
+    Builder,
+    Call,
+    Operand,
+    Program,
+    Rewritten,
+    Term,
+    in_order,
+    replaced,
+    rewrite,
+    rewrites,
+)
+from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.matmul import matmul_op
-from gradwalk.ops.shape.reshaping import concatenate, permute, reshape
+from gradwalk.ops.reduce.reduction import sum_op
+from gradwalk.ops.shape.reshaping import clone, concatenate, permute, reshape
 
-Stacks = dict[Term, dict[Call, int]]  # piece -> concatenation -> its position there
+Stacks = dict[Call, dict[Term, int]]  # concatenations of equal pieces, and the positions of those
 
 FEWEST = 4  # products that are worth stacking
+OFTEN = 4  # products that are worth copying a factor for
+
+
+@rewrites(matmul_op)
+def open_thin_products(call: Call, args: Args, build: Builder) -> Rewritten:
+    """Replace thin products by multiplications and sums.
+
+    With an inner dimension of 1 a product is a multiplication that broadcasts; with a single row or
+    column it is a multiplication and a sum. Both can be fused with the kernels around them, which a
+    product cannot.
+    """
+    if call.outputs[0].dtype.kind != "f":
+        return None
+    x, y = args
+    assert isinstance(x, Term) and isinstance(y, Term)
+    out = call.outputs[0]
+    if x.shape[-1] == 1:
+        result = build.apply(mul, (x, y))
+    elif y.shape[-1] == 1 and x.ndim >= y.ndim:
+        before = _before_turning(x)
+        if before is None:
+            result = _summed(build, x, _turned(build, y), x.ndim - 1)
+        else:  # its columns are contiguous: add up rows of them
+            result = _turned(build, _summed(build, before, y, x.ndim - 2))
+    elif x.shape[-2] == 1 and y.ndim >= x.ndim:
+        before = _before_turning(y)
+        if before is None:
+            result = _summed(build, _turned(build, x), y, y.ndim - 2)
+        else:
+            result = _turned(build, _summed(build, before, x, y.ndim - 1))
+    else:
+        return None
+    return [result] if result.shape == out.shape else None
+
+
+def _before_turning(x: Term) -> Term | None:
+    """A matrix before its last two dimensions were exchanged; None if they were not."""
+    call = x.call
+    if call is None or call.op is not permute:
+        return None
+    return call.terms[0] if call.attrs["axes"] == _exchanged(x.ndim) else None
+
+
+def _summed(build: Builder, x: Term, y: Term, axis: int) -> Term:
+    product = build.apply(mul, (x, y))
+    return build.apply(sum_op, (product,), {"axis": (axis,), "keepdim": True})
+
+
+def _turned(build: Builder, x: Term) -> Term:
+    """The last two dimensions exchanged; of a single row or column that is a reshape."""
+    if 1 in x.shape[-2:]:
+        return build.reshape(x, (*x.shape[:-2], x.shape[-1], x.shape[-2]))
+    return build.apply(permute, (x,), {"axes": _exchanged(x.ndim)})
+
+
+def _exchanged(count: int) -> tuple[int, ...]:
+    """So many dimensions with the last two exchanged."""
+    return (*range(count - 2), count - 1, count - 2)
+
+
+# -- staging ---------------------------------------------------------------------------------------
+
+
+def stage_transposed(program: Program) -> Program:
+    """Copy transposed right factors that are used often.
+
+    A product whose second factor is not in row order copies it into panels first. A recurrent
+    network would do so with the same weight at every time step.
+    """
+    used = Counter(call.args[1] for call in program.calls if call.op is matmul_op)
+    often = {t for t, count in used.items() if count >= OFTEN and _is_turned(t)}
+    if not often:
+        return program
+
+    def visit(call: Call, args: Args, build: Builder) -> Rewritten:
+        if call.op is not permute or call.outputs[0] not in often:
+            return None
+        (turned,) = build.again(call, args)
+        return [build.apply(clone, (turned,))]
+
+    return rewrite(program, visit)
+
+
+def _is_turned(operand: Operand) -> bool:
+    if not isinstance(operand, Term) or operand.call is None or operand.call.op is not permute:
+        return False
+    axes = operand.call.attrs["axes"]
+    return bool(axes[-1] != len(axes) - 1)
+
+
+# -- stacking --------------------------------------------------------------------------------------
 
 
 def stack_products(program: Program) -> Program:
-    """Replace sums of products of one shape by one product."""
+    """Replace sums of products of one shape by one product of stacked factors:
+
+        Σ_t x_tᵀ @ g_t   is   [x_1; x_2; ...]ᵀ @ [g_1; g_2; ...]
+
+    The gradient of a weight that is used at every time step is such a sum. One long product runs at
+    full speed, and nothing is added up afterwards. The kernels that compute the pieces write them
+    into the stack, so stacking costs nothing. (The order of the sum changes.)
+    """
     if sum(_is_transposed_product(call.outputs[0]) for call in program.calls) < FEWEST:
         return program
     users = program.consumers()
@@ -81,10 +187,7 @@ def _same_shapes(term: Term) -> bool:
 
 def _straight(term: Term) -> Term:
     """A matrix before it was transposed: a sum of transposes is the transpose of a sum."""
-    call = term.call
-    if call is not None and call.op is permute and call.attrs["axes"] == (1, 0):
-        return call.args[0]  # type: ignore[return-value]
-    return term
+    return (_before_turning(term) if term.ndim == 2 else None) or term
 
 
 def _is_transposed_product(term: Term) -> bool:
@@ -92,17 +195,14 @@ def _is_transposed_product(term: Term) -> bool:
     call = term.call
     if call is None or call.op is not matmul_op or term.ndim != 2:
         return False
-    x, _ = call.terms
-    return x.call is not None and x.call.op is permute and x.call.attrs["axes"] == (1, 0)
+    return _before_turning(call.terms[0]) is not None
 
 
 def _operands(term: Term) -> tuple[Term, Term]:
     """x and g of xᵀ @ g."""
     assert term.call is not None
     turned, g = term.call.terms
-    assert turned.call is not None
-    x = turned.call.terms[0]
-    return x, g
+    return _straight(turned), g
 
 
 def _shapes(term: Term) -> tuple[object, ...]:
@@ -118,7 +218,8 @@ def _stacked(
     for side in (1, 0):
         known = _common_stack([p[side] for p in pairs], stacks)
         if known is not None:
-            pairs.sort(key=lambda p: stacks[p[side]][known])
+            positions = stacks[known]
+            pairs.sort(key=lambda pair: positions[pair[side]])
             break
     x, g = (_stack(build, [p[side] for p in pairs], stacks, now) for side in (0, 1))
     left, right = (g, x) if turned else (x, g)
@@ -127,10 +228,8 @@ def _stacked(
 
 def _common_stack(pieces: list[Term], stacks: Stacks) -> Call | None:
     """A concatenation that joins all of these pieces, perhaps among others."""
-    for call in stacks.get(pieces[0], ()):
-        if all(call in stacks.get(piece, ()) for piece in pieces):
-            return call
-    return None
+    joining = (call for call, positions in stacks.items() if positions.keys() >= set(pieces))
+    return next(joining, None)
 
 
 def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, Term]) -> Term:
@@ -138,8 +237,9 @@ def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, T
     rows, *rest = pieces[0].shape
     known = _common_stack(pieces, stacks)
     if known is not None:
-        first = stacks[pieces[0]][known]
-        if [stacks[p][known] for p in pieces] == list(range(first, first + len(pieces))):
+        positions = [stacks[known][piece] for piece in pieces]
+        first = positions[0]
+        if positions == list(range(first, first + len(pieces))):
             whole = known.outputs[0]
             flat = (len(known.args) * rows, *rest)
             stack = build.reshape(now.get(whole, whole), flat)
@@ -149,29 +249,23 @@ def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, T
 
 
 def _stacks(program: Program) -> Stacks:
-    """For each term the concatenations of equal pieces that it is a piece of, and its position."""
+    """The concatenations of pieces of one shape."""
     stacks: Stacks = {}
     for call in program.calls:
         if call.op is concatenate and call.attrs["axis"] == 0 and len(call.args) >= FEWEST:
             pieces = [_piece(a) for a in call.args if isinstance(a, Term)]
             if len({p.shape for p in pieces}) == 1:
-                for position, piece in enumerate(pieces):
-                    stacks.setdefault(piece, {})[call] = position
+                stacks[call] = {piece: position for position, piece in enumerate(pieces)}
     return stacks
 
 
 def _ready(stacks: Stacks, positions: dict[Call, int], position: int) -> Stacks:
     """The concatenations whose pieces are all computed before this position: a later piece may
     depend on the very sum that would read it."""
-
-    def made(call: Call) -> bool:
-        pieces = [_piece(a) for a in call.args if isinstance(a, Term)]
-        return all(p.call is None or positions[p.call] < position for p in pieces)
-
-    ready = {call for positions_of in stacks.values() for call in positions_of if made(call)}
     return {
-        piece: {call: number for call, number in numbers.items() if call in ready}
-        for piece, numbers in stacks.items()
+        call: pieces
+        for call, pieces in stacks.items()
+        if all(p.call is None or positions[p.call] < position for p in pieces)
     }
 
 
