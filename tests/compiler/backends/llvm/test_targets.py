@@ -66,7 +66,7 @@ assert f"<{machine.vector_bytes // 4} x float>" in run.source(form="llvm")
 """
 EMIT = """
 from gradwalk.compiler.backends.llvm.errors import NoKernel
-from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
+from gradwalk.compiler.backends.llvm.kernels.products.driver import driver_text
 from gradwalk.compiler.backends.llvm.kernels.select import kernel_of
 from gradwalk.compiler.pipeline import lower
 from gradwalk.compiler.tracing.trace import trace
@@ -90,7 +90,7 @@ for entry in entries:
         pass
 assert len(kernels) > 0.9 * len(entries)
 texts = {k.name: k.text for k in kernels}
-name, text, declared = driver(np.dtype(np.float32), machine)
+name, text, declared = driver_text(np.dtype(np.float32), machine)
 declared = {d for d in declared.union(*(k.declarations for k in kernels)) if d.name != name}
 whole = "\\n".join([*(d.text for d in declared), *texts.values(), text])
 module = llvm.parse_assembly(whole)

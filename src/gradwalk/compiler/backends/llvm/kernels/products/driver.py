@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, fast_arithmetic
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration, fast_arithmetic
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import Epilogue, driver_kernel
@@ -56,12 +56,18 @@ PARAMETERS = (
 @functools.cache
 def driver(dtype: np.dtype[Any], host: Host) -> Library:
     """The shared function for this dtype, in memory, with its tiles and packing."""
+    name, text, declarations = driver_text(dtype, host)
+    return compile_text({name: text}, declarations)
+
+
+def driver_text(dtype: np.dtype[Any], host: Host) -> tuple[str, str, frozenset[Declaration]]:
+    """Its name, its text, and what the text calls."""
     name = f"product.{Type(dtype, tiling(dtype, host).lanes).suffix}"
     with fast_arithmetic(False):  # it is the same for all programs
         f = _ProductDriver(name, dtype, tiling(dtype, host))
     parts = [*f.helpers, f]
     declarations = frozenset().union(*(part.declarations for part in parts))
-    return compile_text({name: "\n".join(part.finish() for part in parts)}, declarations)
+    return name, "\n".join(part.finish() for part in parts), declarations
 
 
 def product_kernel(product: Product, host: Host, epilogue: Epilogue | None = None) -> Kernel:
