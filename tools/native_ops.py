@@ -24,7 +24,7 @@ from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.passes.expand.composites import CLOSED
 from gradwalk.compiler.pipeline import lower
 from gradwalk.compiler.tracing.errors import TraceError
-from gradwalk.compiler.tracing.trace import trace
+from gradwalk.compiler.tracing.trace_function import trace
 from gradwalk.ops import TABLE
 from tests.ops.samples.table import Sample, all_samples
 

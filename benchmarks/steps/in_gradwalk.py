@@ -13,8 +13,8 @@ import gradwalk.compiler.backends.llvm.backend
 import gradwalk.compiler.call.specialization
 
 # Imports of the first compilation, such as llvmlite, count as import time.
-import gradwalk.compiler.function
-import gradwalk.compiler.tracing.trace
+import gradwalk.compiler.compiled_function
+import gradwalk.compiler.tracing.trace_function
 
 from . import Answer, Begin, Step
 from .problems import PROBLEMS

@@ -84,7 +84,7 @@ Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
-    from gradwalk.compiler.function import TraceError as TraceError, compile as compile
+    from gradwalk.compiler.compiled_function import TraceError as TraceError, compile as compile
     from gradwalk.inspect import *
 
 __all__ = [
@@ -124,9 +124,9 @@ _loaders["torch"] = lambda: _importlib.import_module("gradwalk.torch.guest")
 
 def __getattr__(name: str) -> _Any:
     if name in _COMPILER:
-        from gradwalk.compiler import function
+        from gradwalk.compiler import compiled_function
 
-        globals()[name] = getattr(function, name)
+        globals()[name] = getattr(compiled_function, name)
         return globals()[name]
     if name in ("torch", "testing"):
         return _importlib.import_module(f"gradwalk.{name}")

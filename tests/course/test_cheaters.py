@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradwalk.course.checker import process, runner, trials
-from gradwalk.course.checker.check import check_file
+from gradwalk.course.checker.grading import check_file
 from gradwalk.course.checker.process import ProcessLimits
 from tests.quick import some_quick
 

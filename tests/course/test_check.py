@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwalk.course.checker.check import CheckedFile, check_file, check_files, starter
+from gradwalk.course.checker.grading import CheckedFile, check_file, check_files, starter
 from gradwalk.course.checker.process import ProcessLimits
 from gradwalk.course.checker.trials import OUT_OF, STAGES
 from tests.course.wrong_engines import BUGS, wrong

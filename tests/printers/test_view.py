@@ -9,8 +9,8 @@ import gradwalk as gw
 from gradwalk import Value, nn
 from gradwalk.inspect import record, scope
 from gradwalk.inspect.expression.parser import parse
-from gradwalk.printers.graphs.data import graph_data
 from gradwalk.printers.graphs.groups import close_groups
+from gradwalk.printers.graphs.plain_data import graph_data
 from gradwalk.printers.graphs.view import view_of
 from tests.printers.neuron import neuron
 

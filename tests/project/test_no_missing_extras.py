@@ -101,7 +101,7 @@ names = [module.name for module in pkgutil.walk_packages(gradwalk.__path__, "gra
          if module.name != "gradwalk.__main__" and not module.name.startswith("gradwalk.torch")]
 for name in names:
     importlib.import_module(name)
-print(len(names) > 300, "gradwalk.compiler.function" in names)
+print(len(names) > 300, "gradwalk.compiler.compiled_function" in names)
 """
     # walk_packages itself imports gradwalk.torch to look inside, where PyTorch is missing.
     assert run_here(WITHOUT_LLVM + code, cwd=tmp_path) == "True True\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import gradwalk as gw
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Trace
 from tests.studio.watched import Watched
 

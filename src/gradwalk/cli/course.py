@@ -17,7 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from gradwalk.cli.console import console, fail, reported
-from gradwalk.course.checker.check import CheckedFile, check_files, starter
+from gradwalk.course.checker.grading import CheckedFile, check_files, starter
 from gradwalk.course.checker.process import ProcessLimits, supported
 from gradwalk.course.checker.trials import OUT_OF, STAGES
 from gradwalk.course.quiz.quiz import FORMATS, make_quiz

@@ -12,7 +12,7 @@ import typer
 from gradwalk.cli.console import console, panel, reported, write
 from gradwalk.cli.sources import GivenValues, Source, constant, source_of
 from gradwalk.inspect.show import Picture, show
-from gradwalk.printers.graphs.data import jsonable
+from gradwalk.printers.graphs.plain_data import jsonable
 from gradwalk.printers.graphs.terminal import ROWS, show_tree, show_walk
 
 _tell, _draw, _ask = panel("What is printed"), panel("Pictures"), panel("Questions")

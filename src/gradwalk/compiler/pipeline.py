@@ -30,7 +30,7 @@ from gradwalk.compiler.passes.simplify import (
 from gradwalk.compiler.passes.views import drop_broadcasts, merge_reshapes
 from gradwalk.compiler.plan.schedule import plan
 from gradwalk.compiler.tracing.arguments import Arguments
-from gradwalk.compiler.tracing.trace import trace
+from gradwalk.compiler.tracing.trace_function import trace
 
 PASSES: tuple[Pass, ...] = (
     drop_unused,

@@ -13,10 +13,10 @@ from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Trace
-from gradwalk.printers.graphs.data import graph_data
 from gradwalk.printers.graphs.dot import graph_dot
 from gradwalk.printers.graphs.frames import Frame, frames_of
 from gradwalk.printers.graphs.groups import close_groups
+from gradwalk.printers.graphs.plain_data import graph_data
 from gradwalk.printers.graphs.svg import DRAWINGS, Sheet
 from gradwalk.printers.graphs.tikz import frames_tikz, graph_tikz
 from gradwalk.printers.graphs.view import GraphView, view_of

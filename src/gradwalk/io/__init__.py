@@ -12,8 +12,8 @@ from gradwalk.io.atomic import previous_of
 from gradwalk.io.convert import from_torch, to_torch
 from gradwalk.io.errors import FileError
 from gradwalk.io.npz import load_npz, save_npz
-from gradwalk.io.run import load_run, save_run
 from gradwalk.io.tensors import load, save
+from gradwalk.io.training_run import load_run, save_run
 
 __all__ = [
     "FileError", "from_torch", "load", "load_npz", "load_run", "previous_of", "save", "save_npz",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.io.tree import converted
+from gradwalk.io.nested_state import converted
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 

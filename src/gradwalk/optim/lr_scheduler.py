@@ -28,7 +28,7 @@ from gradwalk.nn.constructors import declared
 from gradwalk.optim.one_cycle import OneCycleLR
 from gradwalk.optim.optimizer import Optimizer
 from gradwalk.optim.plateau import ReduceLROnPlateau
-from gradwalk.optim.schedule import LRScheduler, per_group
+from gradwalk.optim.schedule_base import LRScheduler, per_group
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",

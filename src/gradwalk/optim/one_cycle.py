@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.schedule import LRScheduler, per_group
+from gradwalk.optim.schedule_base import LRScheduler, per_group
 
 
 class OneCycleLR(LRScheduler):

@@ -8,7 +8,7 @@ from typing import Any, SupportsFloat
 
 from gradwalk.nn.constructors import declared
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.schedule import LRScheduler, per_group
+from gradwalk.optim.schedule_base import LRScheduler, per_group
 
 
 @declared

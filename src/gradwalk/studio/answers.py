@@ -20,9 +20,9 @@ from gradwalk.inspect.order.lab import run_order
 from gradwalk.inspect.trace.file import describe
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.inspect.why.why import why as why_of
-from gradwalk.io.tree import converted
-from gradwalk.printers.graphs.data import jsonable
-from gradwalk.studio.findings import no_gradient
+from gradwalk.io.nested_state import converted
+from gradwalk.printers.graphs.plain_data import jsonable
+from gradwalk.studio.problems import no_gradient
 
 MOST_NODES_SENT = 20_000  # of a graph that is made for an answer
 MOST_VISITS = 10_000  # of an order

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.report import Report
+from gradwalk.inspect.trace.array_statistics import in_bytes
 from gradwalk.inspect.trace.file import describe
-from gradwalk.inspect.trace.statistics import in_bytes
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.io.atomic import write_atomically
-from gradwalk.printers.graphs.data import jsonable
+from gradwalk.printers.graphs.plain_data import jsonable
 from gradwalk.studio.answers import without_arrays
 from gradwalk.studio.launch import title_of, trace_of
 from gradwalk.studio.pages import STATIC, page

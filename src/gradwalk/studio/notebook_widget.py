@@ -12,7 +12,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from gradwalk.printers.graphs.data import jsonable
+from gradwalk.printers.graphs.plain_data import jsonable
 from gradwalk.studio.notebook import HEIGHT, frame_html
 from gradwalk.studio.pages import widget_module
 

@@ -15,7 +15,7 @@ from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.file import describe
 from gradwalk.inspect.trace.recorder import record, scope
 from gradwalk.inspect.trace.trace import Trace
-from gradwalk.io.tree import converted
+from gradwalk.io.nested_state import converted
 
 GROUPS = ("first", "network", "tensor", "sick", "order")  # `preset.group.<name>`, as in a menu
 

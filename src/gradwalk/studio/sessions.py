@@ -13,7 +13,7 @@ from typing import Any
 from gradwalk.inspect.trace.file import describe, read_trace
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.answers import AnswerTooLarge
-from gradwalk.studio.findings import findings
+from gradwalk.studio.problems import findings
 
 MOST_NODES = 200_000
 MOST_UPLOADS = 8  # beyond it the oldest is removed

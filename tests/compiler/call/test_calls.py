@@ -13,7 +13,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk import nn
-from gradwalk.compiler import function as function_module
+from gradwalk.compiler import compiled_function as function_module
 from gradwalk.compiler.backends import BACKENDS
 from tests.compiler import models
 from tests.compiler.models import classes, compiled, numbers, programs

@@ -117,8 +117,8 @@ def test_the_compiler_is_imported_when_it_is_needed() -> None:
     code = """
 import sys, gradwalk
 def loaded(*names): return [n for n in names if n in sys.modules]
-print(loaded("gradwalk.compiler.function", "llvmlite"))
-import gradwalk.compiler.function, gradwalk.compiler.scalars
+print(loaded("gradwalk.compiler.compiled_function", "llvmlite"))
+import gradwalk.compiler.compiled_function, gradwalk.compiler.scalars
 print(loaded("llvmlite", "gradwalk.inspect"))
 step = gradwalk.compile(lambda x: (x * x).sum())
 step(gradwalk.ones(3))

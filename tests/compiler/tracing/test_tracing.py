@@ -14,7 +14,7 @@ import gradwalk as gw
 from gradwalk import nn
 from gradwalk.compiler.ir.program import Argument, Constant, Memory, Program, Scalar
 from gradwalk.compiler.tracing.aliasing import view_chain
-from gradwalk.compiler.tracing.trace import trace
+from gradwalk.compiler.tracing.trace_function import trace
 
 Function = Callable[..., Any]
 

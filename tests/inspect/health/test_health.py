@@ -18,7 +18,7 @@ from gradwalk.inspect.health.findings import Factor, Limits, describe
 from gradwalk.inspect.health.gradient_flow import Anatomy
 from gradwalk.inspect.health.health import health
 from gradwalk.inspect.health.update_sizes import step_norms
-from gradwalk.inspect.trace.statistics import Size, norm_of, typical
+from gradwalk.inspect.trace.array_statistics import Size, norm_of, typical
 
 cross_entropy = nn.functional.cross_entropy
 

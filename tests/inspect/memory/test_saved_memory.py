@@ -15,7 +15,7 @@ from benchmarks.models import NETWORKS, start
 from gradwalk import nn
 from gradwalk.inspect.memory.checkpoint_planner import _cheapest, _peak, _units
 from gradwalk.inspect.memory.saved_memory import SavedMemory, SavedMeter, saved_memory
-from gradwalk.inspect.trace.statistics import in_bytes
+from gradwalk.inspect.trace.array_statistics import in_bytes
 
 pytestmark = pytest.mark.slow  # `make quick` leaves it out
 

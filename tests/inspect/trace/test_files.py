@@ -14,10 +14,10 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.file import load_trace, save_trace
 from gradwalk.inspect.trace.file_json import decode, encode, thumbnail
 from gradwalk.inspect.trace.recorder import record
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.io.tensors import read, write
 

@@ -13,8 +13,8 @@ import pytest
 import gradwalk as gw
 from gradwalk.graph.source import own_files
 from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.recorder import as_trace, current, record, scope
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import gradwalk as gw
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.launch import Studio
 from tests.studio.traced import find, open_file, saved, scope

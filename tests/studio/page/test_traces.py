@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gradwalk as gw
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.file import describe
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.presets import PRESETS
 from tests.studio import recordings

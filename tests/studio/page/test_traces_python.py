@@ -13,8 +13,8 @@ import pytest
 import gradwalk as gw
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio import answers
-from gradwalk.studio.findings import findings as findings_of
 from gradwalk.studio.launch import Studio
+from gradwalk.studio.problems import findings as findings_of
 from tests.studio.recordings import made_inside, not_a_number, transformer
 from tests.studio.serving import sick_trace
 from tests.studio.traced import check_numbers, find, open_file, saved

@@ -13,7 +13,7 @@ from torch import nn
 
 import gradwalk
 from gradwalk.engine.errors import AutogradError
-from gradwalk.inspect.trace.statistics import norm_of
+from gradwalk.inspect.trace.array_statistics import norm_of
 from gradwalk.testing import assert_healthy
 from gradwalk.torch import StepStopped, watch
 from gradwalk.torch.watch.step_report import StepReport

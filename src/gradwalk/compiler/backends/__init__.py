@@ -50,8 +50,8 @@ class Executable(Protocol):
     """What a backend returns.
 
     An executable with `start` also offers its parts, which the generated call uses directly
-    (`call/run.py`, `backends/llvm/executable.py`). One with a plan offers `kernels` and `reasons`
-    to `explain`.
+    (`call/execution.py`, `backends/llvm/executable.py`). One with a plan offers `kernels` and
+    `reasons` to `explain`.
     """
 
     program: Program  # as it runs

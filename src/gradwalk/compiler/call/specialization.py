@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.call import guard_code, run
+from gradwalk.compiler.call import execution, guard_code
 from gradwalk.compiler.call.writer import MISS, CallText
 from gradwalk.compiler.capture.locations import GeneratorLocation, StateLocation
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program
@@ -70,10 +70,10 @@ class Specialization:
         guard_code.write_arguments(self._text, *call, static)
         guard_code.write_guards(self._text)
         guard_code.write_scalars(self._text)
-        run.write_arrays(self._text)
-        run.write_run(self._text)
-        run.write_changes(self._text)
-        run.write_tensors(self._text)
+        execution.write_arrays(self._text)
+        execution.write_run(self._text)
+        execution.write_changes(self._text)
+        execution.write_tensors(self._text)
         self._rebind()
         self.call = self._text.function()
 

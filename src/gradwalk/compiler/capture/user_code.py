@@ -64,7 +64,7 @@ def is_installed(file: str) -> bool:
 
 def is_compiled(thing: Any) -> bool:
     """Whether it is a compiled function."""
-    from gradwalk.compiler.introspect.methods import Introspection
+    from gradwalk.compiler.introspect.introspection import Introspection
 
     return isinstance(thing, Introspection)
 

@@ -20,13 +20,13 @@ from gradwalk.compiler.plan.synchronization import operations as of_product
 from gradwalk.compiler.plan.synchronization import sharing
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.statistics import in_bytes
+from gradwalk.inspect.trace.array_statistics import in_bytes
 from gradwalk.ops.linear.matmul import matmul_op
 from gradwalk.ops.network.convolution import conv_weight
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
-    from gradwalk.compiler.function import Compiled
+    from gradwalk.compiler.compiled_function import Compiled
 
 
 # Of calls with a kernel of their own; all others scatter.

@@ -15,13 +15,13 @@ from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.program import Call, Constant, Program, Term, source_values
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.engine.modes import state
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.recorder import AUTOMATIC
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Group, Trace, TraceNode
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
-    from gradwalk.compiler.function import Compiled
+    from gradwalk.compiler.compiled_function import Compiled
 
 
 def trace_of(compiled: Compiled, specialization: Specialization, call: Any = None) -> Trace:

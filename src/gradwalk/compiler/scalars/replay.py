@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.introspect.methods import PrintedText, check_form, code_of
+from gradwalk.compiler.introspect.introspection import PrintedText, check_form, code_of
 from gradwalk.compiler.pipeline import no_collections
 from gradwalk.compiler.scalars.flat_graph import Steps, read
 from gradwalk.scalar.value import Value

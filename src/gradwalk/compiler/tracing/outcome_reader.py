@@ -42,7 +42,7 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.ops.shape.reshaping import clone
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.tracing.trace import StandIns
+    from gradwalk.compiler.tracing.trace_function import StandIns
     from gradwalk.compiler.tracing.tracer import Tracer
 
 

@@ -15,9 +15,9 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.findings import Factor, Finding, Limits, percent, strongest, together
 from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.array_statistics import Statistics, array_of, norm_of, typical
 from gradwalk.inspect.trace.replay import NotReplayable, operands
 from gradwalk.inspect.trace.routes import reached
-from gradwalk.inspect.trace.statistics import Statistics, array_of, norm_of, typical
 from gradwalk.inspect.trace.trace import Edge, TraceNode
 from gradwalk.ops import TABLE
 

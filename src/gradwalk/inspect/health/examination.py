@@ -17,7 +17,7 @@ from gradwalk.inspect.health.gradient_flow import Anatomy, gradient_flow
 from gradwalk.inspect.health.recurrence import through_time
 from gradwalk.inspect.health.update_sizes import step_norms, update_sizes
 from gradwalk.inspect.report import Report, short
-from gradwalk.inspect.trace.statistics import array_of, norm_of, typical
+from gradwalk.inspect.trace.array_statistics import array_of, norm_of, typical
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.charts import bars_svg
 

@@ -21,8 +21,8 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.findings import Factor, Finding, Limits, strongest
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.array_statistics import norm_of
 from gradwalk.inspect.trace.routes import leading_to
-from gradwalk.inspect.trace.statistics import norm_of
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace
 
 # Operations that multiply by a matrix, or look rows up in one.

@@ -12,9 +12,9 @@ from gradwalk.engine.modes import state
 from gradwalk.inspect.health.checks import GRADIENTS_READ, RECURRENT, RELUS, SLOPES
 from gradwalk.inspect.health.examination import HealthReport, examine
 from gradwalk.inspect.health.findings import Limits
+from gradwalk.inspect.trace.array_statistics import norm_of
 from gradwalk.inspect.trace.recorder import LightRecorder
 from gradwalk.inspect.trace.saved_for_backward import Holdings
-from gradwalk.inspect.trace.statistics import norm_of
 from gradwalk.inspect.trace.trace import Edge
 
 _COUNTED = frozenset((*SLOPES, *RELUS, *RECURRENT, "softmax"))

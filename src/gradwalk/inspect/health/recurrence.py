@@ -21,7 +21,7 @@ from gradwalk.inspect.health.findings import Factor, Finding, Limits, percent
 from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace import replay
-from gradwalk.inspect.trace.statistics import array_of, norm_of
+from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.trace import TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.ops.network.recurrent import GATES, times

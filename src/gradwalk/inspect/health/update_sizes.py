@@ -11,8 +11,8 @@ from gradwalk.engine.modes import quietly
 from gradwalk.inspect.health.findings import Factor, Finding, Limits
 from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.live import gradient_of, guest
-from gradwalk.inspect.trace.statistics import array_of, norm_of
 from gradwalk.tensors.apply import wrap
 
 THOUSANDTH, HUNDREDTH = 1e-3, 1e-2  # one step should move a weight by between these

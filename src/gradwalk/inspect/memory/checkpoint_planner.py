@@ -19,7 +19,7 @@ from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.memory.liveness import Regions, Saving, operations
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.statistics import in_bytes
+from gradwalk.inspect.trace.array_statistics import in_bytes
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
 LARGEST_SHARE = 1 / 3  # of all bytes: a unit that keeps more is opened, if it has modules inside

@@ -14,8 +14,8 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.memory.checkpoint_planner import CheckpointPlan, make_plan
 from gradwalk.inspect.memory.liveness import Moment, SavedMeter, Saving, operations
 from gradwalk.inspect.report import Report
+from gradwalk.inspect.trace.array_statistics import in_bytes
 from gradwalk.inspect.trace.recorder import light_trace
-from gradwalk.inspect.trace.statistics import in_bytes
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.printers.charts import area_svg

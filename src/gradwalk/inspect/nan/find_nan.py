@@ -22,11 +22,11 @@ from gradwalk.inspect.nan.causes import There
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, first_bad, has_nan, is_bad
 from gradwalk.inspect.no_grad.cuts import Cause
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.live import guest, is_tensor, is_torch_tensor, numbers_of
 from gradwalk.inspect.trace.recorder import as_trace, current, record
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, steps_at
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.replay import is_array, recomputed
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace
 
 Index = tuple[int, ...]

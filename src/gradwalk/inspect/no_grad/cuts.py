@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.live import is_tensor, numbers_of
 from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Exit, Kept, Trace, TraceNode
 
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}

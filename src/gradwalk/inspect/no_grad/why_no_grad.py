@@ -20,12 +20,12 @@ from gradwalk.inspect.no_grad.cuts import (
     vanished,
 )
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import group_name, leading_to, reached, steps_at, way
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
 

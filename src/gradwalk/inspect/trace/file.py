@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.file_json import (
     decode,
     encode,
@@ -29,7 +30,6 @@ from gradwalk.inspect.trace.file_json import (
     whole,
 )
 from gradwalk.inspect.trace.recorder import as_trace
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import (
     Edge,
     Exit,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Saved, Shape
 from gradwalk.ops.core.op import Op
 

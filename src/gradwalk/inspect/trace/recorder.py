@@ -14,6 +14,7 @@ import numpy as np
 from gradwalk.engine.modes import state
 from gradwalk.graph.source import caller, source_line, watched, where_text
 from gradwalk.graph.versions import owner_of, stamp_of
+from gradwalk.inspect.trace.array_statistics import Size, Statistics
 from gradwalk.inspect.trace.from_values import (
     ValueWriter,
     only_one_kind,
@@ -22,7 +23,6 @@ from gradwalk.inspect.trace.from_values import (
 )
 from gradwalk.inspect.trace.live import guest, is_torch_tensor
 from gradwalk.inspect.trace.saved_for_backward import Holdings
-from gradwalk.inspect.trace.statistics import Size, Statistics
 from gradwalk.inspect.trace.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
 
 AUTOMATIC = 64 << 20  # bytes: the default budget

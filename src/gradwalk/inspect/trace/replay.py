@@ -14,7 +14,7 @@ import numpy as np
 
 from gradwalk.engine import gradients, jvp
 from gradwalk.engine.modes import enable_grad, quietly, state
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.dtypes import constant

@@ -18,7 +18,7 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine, source_line
 from gradwalk.graph.versions import stamp_of
-from gradwalk.inspect.trace.statistics import in_bytes
+from gradwalk.inspect.trace.array_statistics import in_bytes
 
 Shape = tuple[int, ...]
 Kept = Any  # float, array, Statistics of an array that was not kept, or None

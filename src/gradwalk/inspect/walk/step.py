@@ -12,7 +12,7 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace import replay
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Kept, Shape, TraceNode
 from gradwalk.inspect.walk import wording
 from gradwalk.inspect.walk.wording import digits, kept_text

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace import replay
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
 from gradwalk.ops.core.check import symbolic_env
 from gradwalk.ops.core.op import Op

@@ -20,8 +20,8 @@ from gradwalk.inspect.open.element import (
 from gradwalk.inspect.open.open_op import backward_in_numbers
 from gradwalk.inspect.open.scalar_forms import TooLarge
 from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
 from gradwalk.inspect.why import path_counts
 from gradwalk.inspect.why.path_counts import Cone

@@ -15,11 +15,11 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.mistakes.audit import wrong_steps
 from gradwalk.inspect.report import Report, large, short
+from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.live import is_torch_tensor
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import group_name
-from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.inspect.walk.wording import local_formula
 from gradwalk.inspect.why import path_counts

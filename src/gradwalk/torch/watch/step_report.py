@@ -18,9 +18,9 @@ from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.file import save_trace
 from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
-from gradwalk.inspect.trace.statistics import array_of, norm_of
 from gradwalk.inspect.trace.trace import Shape, Trace
 from gradwalk.ops import TABLE
 

@@ -69,7 +69,7 @@ from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.kernels.products.driver import driver_text
 from gradwalk.compiler.backends.llvm.kernels.select import kernel_of
 from gradwalk.compiler.pipeline import lower
-from gradwalk.compiler.tracing.trace import trace
+from gradwalk.compiler.tracing.trace_function import trace
 import llvmlite.binding as llvm
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()

@@ -16,7 +16,7 @@ from gradwalk.compiler import pipeline
 from gradwalk.compiler.backends import BACKENDS
 from gradwalk.compiler.call.specialization import Specialization
 from gradwalk.compiler.call.writer import MISS
-from gradwalk.compiler.introspect.methods import Introspection, warn_of_numpy
+from gradwalk.compiler.introspect.introspection import Introspection, warn_of_numpy
 from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
