@@ -59,7 +59,7 @@ torch: ## test gradwalk.torch with another PyTorch, in build/: make torch VERSIO
 	@"build/torch-$(VERSION)/bin/python" -m pytest -n auto --maxprocesses 4 tests/torch $(ARGS)
 
 page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from web/
-	@$(python) -m tools.page_tables
+	@$(python) -m tools.page.tables
 	@echo "== types of the page"
 	@npm --prefix web run --silent check
 	@echo "== the page"

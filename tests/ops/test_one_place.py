@@ -117,7 +117,7 @@ from gradwalk.ops import TABLE
 
 assert TABLE["bump"] is gw.bump is gw.gaussian is gw.special.bump
 assert np.asarray(np.exp(-NUMBERS**2)).tolist() == gw.bump(NUMBERS).tolist()
-from tools import page_tables
+from tools.page import tables as page_tables
 
 page_tables.main()
 """
@@ -125,7 +125,7 @@ page_tables.main()
 FOR_THE_PAGE = """
 import json
 
-from gradwalk.printers.formulas.javascript import pull_function, value_function
+from tools.page.javascript import pull_function, value_function
 
 print(json.dumps([value_function(bump), pull_function(bump, 0)]))
 """
@@ -168,7 +168,7 @@ def test_an_op_of_the_library_is_defined_in_one_file(tmp_path: Path) -> None:
 def test_a_users_op_offers_the_same(tmp_path: Path) -> None:
     (tmp_path / "users.py").write_text(USERS, encoding="utf-8")
     program = f"from users import bump\n{USES}{FOR_THE_PAGE}"
-    functions = python(program, tmp_path, tmp_path, ROOT / "src")
+    functions = python(program, tmp_path, tmp_path, ROOT / "src", ROOT)
     assert json.loads(functions)[0] == "const bump = (x: number): number => Math.exp(-(x * x));"
 
 
@@ -176,7 +176,9 @@ def test_a_users_op_offers_the_same(tmp_path: Path) -> None:
 def test_a_users_op_can_be_written_for_the_page(tmp_path: Path) -> None:
     need_node()
     (tmp_path / "users.py").write_text(USERS, encoding="utf-8")
-    functions = python(f"from users import bump\n{FOR_THE_PAGE}", tmp_path, tmp_path, ROOT / "src")
+    functions = python(
+        f"from users import bump\n{FOR_THE_PAGE}", tmp_path, tmp_path, ROOT / "src", ROOT
+    )
     script = run("node", "--input-type=module", "-e", TRANSFORM, functions)
     assert json.loads(run("node", "-e", script)) == pytest.approx(EXPECTED, rel=1e-15)
 

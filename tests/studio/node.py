@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.project.checkout import ROOT
-from tools import page_tables
+from tools.page import tables as page_tables
 
 WEB = ROOT / "web"
 

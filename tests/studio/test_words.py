@@ -10,7 +10,7 @@ from typing import Any
 
 from gradwalk.course.catalogue import LESSONS
 from tests.project.checkout import ROOT
-from tools import page_tables
+from tools.page import tables as page_tables
 
 WORDS: dict[str, str] = json.loads((LESSONS / "en" / "strings.json").read_text(encoding="utf-8"))
 SOURCES = [*(ROOT / "web" / "src").rglob("*.ts"), *(ROOT / "web" / "src").rglob("*.tsx")]

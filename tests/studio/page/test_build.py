@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.studio.node import WEB, need_node, run
-from tools import page_tables
+from tools.page import tables as page_tables
 
 STATIC = WEB.parent / "src" / "gradwalk" / "studio" / "static"
 MAKES_ELEMENTS = re.compile(r"innerHTML|HTML\s*=[^=]|insertAdjacentHTML|document\.write\b", re.I)

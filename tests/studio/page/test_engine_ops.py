@@ -17,7 +17,7 @@ from gradwalk.printers.scalars import slope
 from tests.ops.domains import domain_of
 from tests.quick import some_quick
 from tests.studio.node import Node
-from tools import page_tables
+from tools.page import tables as page_tables
 
 # No op on bits means anything for floats.
 BITS = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}

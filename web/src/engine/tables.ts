@@ -1,4 +1,4 @@
-// What Python tells the page of ops, formulas, the grammar and presets (tools/page_tables.py).
+// What Python tells the page of ops, formulas, the grammar and presets (tools/page/tables.py).
 //
 // It is data, and stands in the page beside the script: `tables` is filled before any other module
 // is run, by state/tables.ts in the page and by test/tables.ts in Node.

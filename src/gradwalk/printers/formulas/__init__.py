@@ -1,1 +1,1 @@
-"""Formulas as text, LaTeX, MathML and JavaScript."""
+"""Formulas as text, LaTeX and MathML."""

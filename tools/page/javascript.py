@@ -16,13 +16,13 @@ from gradwalk.ops.core.check import symbolic_env
 from gradwalk.ops.core.op import Op, OpError
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas.formula import INFIX, SymbolicAttribute
-from gradwalk.printers.formulas.javascript_source import (
+from gradwalk.printers.graphs.view import GATES
+from tools.page.javascript_source import (
     Unwritable,
     function_text,
     literal,
     name_in_javascript,
 )
-from gradwalk.printers.graphs.view import GATES
 
 NULLABLE = "number | null | undefined"  # of attributes like the bounds of clip
 MOST_OPS = 60  # of a rule: a longer one is computed but has no formula
@@ -297,7 +297,7 @@ def op_functions() -> str:
             raise OpError(f"op '{name}' cannot be written in JavaScript: {error}") from error
         rows.append(f"  {name}: [{', '.join([name_in_javascript(name), *pulls])}],")
     lines = [
-        "// Written by `python -m tools.page_tables` from gradwalk's op table.",
+        "// Written by `python -m tools.page.tables` from gradwalk's op table.",
         'import * as special from "../engine/special";',
         'import type { OpFunctions } from "../engine/ops";',
         "",

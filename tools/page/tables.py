@@ -1,6 +1,6 @@
 """Writes web/src/generated/: the functions of ops as TypeScript, and everything else as data.
 
-    python -m tools.page_tables
+    python -m tools.page.tables
 
 `make page` does.
 """
@@ -20,13 +20,13 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas import formula, latex, mathml
-from gradwalk.printers.formulas.javascript import op_facts, op_functions, scalar_ops
-from gradwalk.printers.formulas.javascript_source import literal
 from gradwalk.studio import presets
 from gradwalk.studio.pages import CLOSED_POLICY
-from tools.array_rules import array_rules
+from tools.page.array_rules import array_rules
+from tools.page.javascript import op_facts, op_functions, scalar_ops
+from tools.page.javascript_source import literal
 
-FOLDER = Path(__file__).parents[1] / "web" / "src" / "generated"
+FOLDER = Path(__file__).parents[2] / "web" / "src" / "generated"
 
 
 def files() -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""What `make page` needs from Python: the op table, lessons and presets, for the page in web/."""
