@@ -10,7 +10,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.io import FileError, previous_of
-from gradwalk.io.tensors import read, write
+from gradwalk.io.safetensors_files import read, write
 
 OPTIMIZERS = [
     ("SGD", {"lr": 0.1, "momentum": 0.9}),

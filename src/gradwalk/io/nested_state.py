@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.io.errors import FileError
-from gradwalk.io.tensors import Array, array_of
+from gradwalk.io.safetensors_files import Array, array_of
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 

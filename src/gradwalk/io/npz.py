@@ -14,7 +14,7 @@ import numpy as np
 
 from gradwalk.io.atomic import write_atomically
 from gradwalk.io.errors import FileError, wrong
-from gradwalk.io.tensors import array_of
+from gradwalk.io.safetensors_files import array_of
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gradwalk.io.errors import FileError, wrong
 from gradwalk.io.nested_state import converted, pack, unpack
-from gradwalk.io.tensors import Array, read, write
+from gradwalk.io.safetensors_files import Array, read, write
 from gradwalk.random.generator import get_rng_state, set_rng_state
 
 _VERSION = "1"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gradwalk.course.catalogue import Catalogue
 from gradwalk.inspect.expression.tokens import ExpressionError
 from gradwalk.io.errors import FileError
-from gradwalk.io.tensors import unique_names
+from gradwalk.io.safetensors_files import unique_names
 from gradwalk.studio import answers
 from gradwalk.studio.answers import AnswerTooLarge, BadQuestion
 from gradwalk.studio.exporting import document_of

@@ -19,7 +19,7 @@ from gradwalk.inspect.trace.file import load_trace, save_trace
 from gradwalk.inspect.trace.file_json import decode, encode, thumbnail
 from gradwalk.inspect.trace.recorder import record
 from gradwalk.inspect.trace.trace import Trace
-from gradwalk.io.tensors import read, write
+from gradwalk.io.safetensors_files import read, write
 
 
 def example(**options: Any) -> Trace:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import gradwalk as gw
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.file import _KEY
-from gradwalk.io.tensors import read, write
+from gradwalk.io.safetensors_files import read, write
 from gradwalk.studio.launch import Studio
 from tests.studio.serving import (
     connect,

@@ -42,7 +42,7 @@ from gradwalk.inspect.trace.trace import (
     TraceNode,
 )
 from gradwalk.io.errors import FileError, wrong
-from gradwalk.io.tensors import parse, write
+from gradwalk.io.safetensors_files import parse, write
 
 VERSION = 2
 READ = (1, 2)  # version 1 has nothing about memory and time
