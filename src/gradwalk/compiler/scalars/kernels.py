@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ def _numbers_at(address: int, count: int) -> Any:
     return (ctypes.c_double * count).from_address(address)
 
 
+@lru_cache(maxsize=1024)
 def _contribution(rules: Rules, position: int) -> Callable[..., float]:
     """The op's contribution to one operand, from its gradient, result and operands."""
     wanted = tuple(k == position for k in range(len(rules.op.inputs)))
