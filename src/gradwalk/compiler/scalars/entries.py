@@ -77,8 +77,9 @@ class Entries:
     def finished(self, addresses: dict[str, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The entries with the addresses of their kernels, and the end."""
         entries = np.array([*self.entries, 0], np.int64)
-        positions = [position for position, _ in self._calls_at]
-        entries[positions] = [addresses[kernel] for _, kernel in self._calls_at]
+        entries[[position for position, _ in self._calls_at]] = [
+            addresses[name] for _, name in self._calls_at
+        ]
         return entries
 
     def calls(self) -> Counter[str]:
@@ -109,11 +110,24 @@ class Entries:
         """Copy the numbers at these offsets side by side, from `row` on."""
         self.call(self.kernels.collect(), 8 * row, len(offsets), *[8 * o for o in offsets])
 
+    def map_one(self, kernel: str, operands: list[int]) -> int:
+        """Call a kernel on single numbers; return the offset of its result."""
+        row = self.room(1)
+        self.call(kernel, 8 * row, 1, 1, *[8 * offset for offset in operands])
+        return row
+
+    def fold_one(self, pairs: list[int], start: int) -> int:
+        """A single sum of products a₀·b₀ + ... of the numbers at a₀, b₀, ...; return its offset."""
+        row = self.room(1)
+        self.call(self.kernels.fold(0), 8 * row, start, len(pairs) // 2, *[8 * o for o in pairs])
+        return row
+
     def map(self, kernel: str, operands: list[tuple[int, ...]]) -> Offsets:
         """Call a kernel on rows, collected where needed; return the offsets of its results."""
         count = len(operands[0])
-        ready = [count == 1 or _side_by_side(offsets) for offsets in operands]
-        rows = self._rows(operands, ready)
+        if count == 1:
+            return (self.map_one(kernel, [offset for (offset,) in operands]),)
+        rows = self._rows(operands, list(map(_side_by_side, operands)))
         row = self.room(count)
         vectors = -(-count // self.lanes)
         self.call(kernel, 8 * row, vectors, count, *[8 * r for r in rows])
@@ -124,13 +138,9 @@ class Entries:
         Return the offsets of the sums."""
         count = len(a[0])
         row = self.room(count)
-        if count == 1:
-            pairs = [8 * offset for pair in zip(a, b, strict=True) for (offset,) in pair]
-            self.call(self.kernels.fold(0), 8 * row, start, len(a), *pairs)
-        else:
-            for first in range(0, count, self.block):
-                lanes = slice(first, first + self.block)
-                self._fold_block(row + first, [t[lanes] for t in a], [t[lanes] for t in b], start)
+        for first in range(0, count, self.block):
+            lanes = slice(first, first + self.block)
+            self._fold_block(row + first, [t[lanes] for t in a], [t[lanes] for t in b], start)
         return range(row, row + count)
 
     def _fold_block(
@@ -157,8 +167,6 @@ class Entries:
 
     def _rows(self, operands: list[tuple[int, ...]], ready: list[bool]) -> list[int]:
         """Where operands begin: those that are ready where they are, the others collected."""
-        if False not in ready:
-            return [offsets[0] for offsets in operands]
         apart = [offsets for offsets, here in zip(operands, ready, strict=True) if not here]
         collected = iter(self.collect(apart))
         return [

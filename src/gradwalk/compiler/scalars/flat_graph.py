@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import accumulate, chain, count
 from typing import Any
 
-from gradwalk.compiler.scalars.local_rules import ADD, MUL, Rules, rules_of
+from gradwalk.compiler.scalars.local_rules import ADD, MUL, OPERAND, RESULT, Rules, rules_of
 from gradwalk.engine.errors import made_at
 from gradwalk.ops.core.op import Op, OpError
 from gradwalk.scalar.push import CONSTANT, inner_first
@@ -39,17 +39,24 @@ class Shape:
     terms: bytes = b""  # of a sum of products: PLAIN or PRODUCT, in order of addition
 
     @cached_property
-    def pairs(self) -> tuple[list[int], list[int]]:
-        """The edges of the two factors of each term; −1 where there is no second one."""
-        firsts = list(accumulate([1 + kind for kind in self.terms], initial=0))[:-1]
-        seconds = [e + 1 if kind == PRODUCT else -1 for e, kind in zip(firsts, self.terms)]
-        return firsts, seconds
+    def pairs(self) -> list[int]:
+        """The edges a₀, b₀, a₁, b₁, ... of the terms; a plain one has the 1 after the last edge."""
+        firsts = list(accumulate([1 + kind for kind in self.terms], initial=0))
+        terms = zip(firsts[:-1], self.terms, strict=True)
+        return [e for a, kind in terms for e in (a, a + 1 if kind == PRODUCT else firsts[-1])]
 
     @cached_property
-    def partners(self) -> list[int]:
-        """For each edge of a sum the other one of its product, or −1."""
-        pairs = zip(*self.pairs, strict=True)
-        return [e for a, b in pairs for e in ([-1] if b < 0 else [b, a])]
+    def factors(self) -> list[int]:
+        """The factor of each edge: an operand, the constant of an edge after those, −1: the result.
+        In a sum it is the other edge of the term."""
+        if self.terms:
+            a, b = self.pairs[::2], self.pairs[1::2]
+            other = dict(zip(a + b, b + a, strict=True))
+            return [other[edge] for edge in range(len(a) + sum(self.terms))]
+        return [
+            factor.operand if factor.kind in (OPERAND, RESULT) else k
+            for k, factor in enumerate(self.rules.factors, len(self.rules.factors))
+        ]
 
 
 @dataclass
@@ -111,7 +118,8 @@ def read(root: Value) -> Steps:
         reads.append(read)
         users += by
         shapes.append(kinds.setdefault((rule, bytes(terms)), len(kinds)))
-    return Steps(walk, leaves, nodes, reads, users, shapes, [Shape(rules[r], terms) for r, terms in kinds])
+    known = [Shape(rules[rule], terms) for rule, terms in kinds]
+    return Steps(walk, leaves, nodes, reads, users, shapes, known)
 
 
 def _sums(

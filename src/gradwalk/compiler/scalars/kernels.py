@@ -97,7 +97,7 @@ class Kernels:
         compute: Callable[..., float],
     ) -> str:
         """The name of a map; where there is no native code, of one that calls `compute`."""
-        key = (rules.key, what, vector)
+        key = (rules, what, vector)
         if key in self._names:
             return self._names[key]
         lanes = self.lanes if vector else 1

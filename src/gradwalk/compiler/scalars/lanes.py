@@ -42,6 +42,9 @@ class _Lanes:
 
     def at(self, height: int, candidates: list[int]) -> list[Row]:
         """The rows of one height; all higher ones are made."""
+        if len(candidates) == 1:  # as in a chain
+            self._propose(candidates)
+            return [candidates]
         rows = []
         for family in self.proposed.pop(height, ()):
             row = [step for step in family if not self.taken[step]]

@@ -10,14 +10,14 @@ computed: both have the same offset.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import compress, zip_longest
+from itertools import chain, compress, zip_longest
 from typing import Any
 
 from gradwalk.compiler.scalars.entries import MINUS_ZERO, PLUS_ZERO, Entries, Offsets
 from gradwalk.compiler.scalars.flat_graph import Shape, Steps
 from gradwalk.compiler.scalars.kernels import Kernels
 from gradwalk.compiler.scalars.lanes import Row, arrange
-from gradwalk.compiler.scalars.local_rules import COMPUTED, NOTHING, OPERAND, RESULT
+from gradwalk.compiler.scalars.local_rules import COMPUTED, NOTHING
 
 
 class TapeBuilder:
@@ -35,7 +35,6 @@ class TapeBuilder:
         # edge and of its factor.
         self.value, self.gradient = [0] * values, [0] * values
         self.contribution, self.factor = [0] * edges, [self.ones] * edges
-        self.carries = [True] * edges  # a gradient, along each edge
         self.inputs_at = self._place_leaves()
         for row in self.rows:
             self._forward(row)
@@ -43,7 +42,7 @@ class TapeBuilder:
         self._find_arrivals()
         self.gradient[steps.root] = self.ones
         for row in reversed(self.rows):
-            if any(self.wanted[steps.nodes[step]] for step in row):
+            if True in [self.wanted[steps.nodes[step]] for step in row]:
                 self._pull([steps.nodes[step] for step in row])
                 self._contribute(row)
         self.gradients_at = self._gradients()
@@ -55,9 +54,9 @@ class TapeBuilder:
         for leaf in constants:
             number = float(steps.leaves[leaf - len(steps.walk)].data)
             self.value[leaf] = entries.constant(number)
-        for shape in steps.kinds:
-            for factor in shape.rules.factors:
-                entries.constant(factor.number)
+        self.constants = [
+            [entries.constant(f.number) for f in shape.rules.factors] for shape in steps.kinds
+        ]
         entries.begin()
         first = entries.room(len(self.inputs))
         for offset, leaf in enumerate(self.inputs, first):
@@ -67,7 +66,7 @@ class TapeBuilder:
     def _shape(self, step: int) -> Shape:
         return self.steps.kinds[self.steps.shapes[step]]
 
-    def _operands(self, row: Row) -> list[tuple[int, ...]]:
+    def _operands(self, row: Row) -> list[Any]:
         """The offsets of the numbers that a row reads: for each position, those of all lanes."""
         value, reads = self.value, self.steps.reads
         return list(zip(*[[value[v] for v in reads[step]] for step in row], strict=True))
@@ -75,50 +74,62 @@ class TapeBuilder:
     # -- forward -----------------------------------------------------------------------------------
 
     def _forward(self, row: Row) -> None:
-        """Compute a row, and set the factor of each of its edges, or that it carries nothing."""
-        steps, shape, operands = self.steps, self._shape(row[0]), self._operands(row)
+        """Compute a row, and set the factors of its edges."""
+        if len(row) == 1:
+            return self._forward_one(row[0])
+        steps, shape = self.steps, self._shape(row[0])
+        offsets = self._operands(row)
         if shape.terms:
-            operands.append((self.ones,) * len(row))  # a plain term is × 1
-            a, b = ([operands[k] for k in some] for some in shape.pairs)
-            offsets = self.entries.fold(a, b, MINUS_ZERO)
-            factors = [operands[k] for k in shape.partners]
+            offsets.append((self.ones,) * len(row))
+            pairs = [offsets[k] for k in shape.pairs]
+            results = self.entries.fold(pairs[::2], pairs[1::2], MINUS_ZERO)
         else:
-            kernel = self.kernels.forward(shape.rules, vector=len(row) > 1)
-            offsets = self.entries.map(kernel, operands)
-            factors = []
-            for k, factor in enumerate(shape.rules.factors):
-                if factor.kind == OPERAND:
-                    factors.append(operands[factor.operand])
-                elif factor.kind == RESULT:
-                    factors.append(offsets)
-                else:
-                    factors.append((self.entries.constant(factor.number),) * len(row))
-                if factor.kind == NOTHING:
-                    for step in row:
-                        self.carries[steps.first_edge[step] + k] = False
-        for step, offset, lane in zip(row, offsets, zip(*factors, strict=True), strict=True):
-            self.value[steps.nodes[step]] = offset
+            results = self.entries.map(self.kernels.forward(shape.rules, vector=True), offsets)
+            offsets += [(n,) * len(row) for n in self.constants[steps.shapes[row[0]]]]
+        offsets.append(results)
+        factors = zip(*[offsets[k] for k in shape.factors], strict=True)
+        for step, result, lane in zip(row, results, factors, strict=True):
+            self.value[steps.nodes[step]] = result
             first = steps.first_edge[step]
             self.factor[first : first + len(lane)] = lane
+
+    def _forward_one(self, step: int) -> None:
+        steps, shape = self.steps, self._shape(step)
+        offsets = [self.value[v] for v in steps.reads[step]]
+        if shape.terms:
+            offsets.append(self.ones)
+            result = self.entries.fold_one([offsets[k] for k in shape.pairs], MINUS_ZERO)
+        else:
+            kernel = self.kernels.forward(shape.rules, vector=False)
+            result = self.entries.map_one(kernel, offsets)
+            offsets += self.constants[steps.shapes[step]]
+        offsets.append(result)
+        self.value[steps.nodes[step]] = result
+        first, end = steps.first_edge[step : step + 2]
+        self.factor[first:end] = [offsets[k] for k in shape.factors]
 
     # -- edges, read backward ----------------------------------------------------------------------
 
     def _find_arrivals(self) -> None:
         """Find the Values that gradients of inputs come through, and for each of them the edges
         that its gradient arrives by, in the order of `Value.backward`."""
-        targets = self.steps.targets
-        self.wanted = [False] * len(self.value)
+        steps = self.steps
+        self.wanted = wanted = [False] * len(self.value)
         for v in self.inputs:
-            self.wanted[v] = True
-        some, first = self.wanted.__getitem__, 0
-        for v, reads in zip(self.steps.nodes, self.steps.reads, strict=True):
-            end = first + len(reads)
-            self.wanted[v] = any(compress(map(some, reads), self.carries[first:end]))
-            first = end
-        self.arrivals: list[list[int]] = [[] for _ in self.value]
-        for edge in sorted(range(len(targets)), key=self.steps.users.__getitem__, reverse=True):
-            if self.carries[edge] and self.wanted[targets[edge]]:
-                self.arrivals[targets[edge]].append(edge)
+            wanted[v] = True
+        by_kind = [
+            [bool(s.terms) or s.rules.factors[k].kind != NOTHING for k in range(len(s.factors))]
+            for s in steps.kinds
+        ]
+        carries = [by_kind[kind] for kind in steps.shapes]  # a gradient, along each edge
+        for v, reads, some in zip(steps.nodes, steps.reads, carries, strict=True):
+            wanted[v] = any(compress(map(wanted.__getitem__, reads), some))
+        self.arrivals: list[list[int]] = [[] for _ in wanted]
+        carried = list(chain.from_iterable(carries))
+        for edge in sorted(range(len(carried)), key=steps.users.__getitem__, reverse=True):
+            target = steps.targets[edge]
+            if carried[edge] and wanted[target]:
+                self.arrivals[target].append(edge)
 
     # -- backward ----------------------------------------------------------------------------------
 
@@ -130,6 +141,8 @@ class TapeBuilder:
         """
         if nodes == [self.steps.root]:
             return
+        if len(nodes) == 1:
+            return self._pull_one(nodes[0])
         arrivals = [self.arrivals[v] for v in nodes]
         counts = list(map(len, arrivals))
         most = max(counts)
@@ -141,7 +154,7 @@ class TapeBuilder:
             list(zip_longest(*[[of[e] for e in edges] for edges in arrivals], fillvalue=padding))
             for of, padding in ((self.contribution, self.zeros), (self.factor, self.ones))
         )
-        offsets: Offsets = [self.zeros] * len(nodes)
+        offsets: Offsets = [self.zeros] * len(nodes)  # without arrivals
         if most == 1 and factors[0].count(self.ones) == len(nodes):
             offsets = gradients[0]
         elif most:
@@ -149,21 +162,29 @@ class TapeBuilder:
         for v, offset in zip(nodes, offsets, strict=True):
             self.gradient[v] = offset
 
+    def _pull_one(self, v: int) -> None:
+        pairs: list[int] = []
+        for edge in self.arrivals[v]:
+            pairs += (self.contribution[edge], self.factor[edge])
+        if len(pairs) == 2 and pairs[1] == self.ones:
+            self.gradient[v] = pairs[0]
+        else:
+            self.gradient[v] = self.entries.fold_one(pairs, PLUS_ZERO) if pairs else self.zeros
+
     def _contribute(self, row: Row) -> None:
         """Set the contribution along each edge of a row: its gradient, or what a rule computes."""
-        shape, nodes = self._shape(row[0]), [self.steps.nodes[step] for step in row]
-        firsts = [self.steps.first_edge[step] for step in row]
-        gradients = tuple([self.gradient[v] for v in nodes])
-        count = len(self.steps.reads[row[0]])
-        for first, gradient in zip(firsts, gradients, strict=True):
-            self.contribution[first : first + count] = (gradient,) * count
-        for k, factor in enumerate(() if shape.terms else shape.rules.factors):
-            if factor.kind != COMPUTED:
-                continue
-            if any(self.wanted[self.steps.targets[first + k]] for first in firsts):
+        steps, shape = self.steps, self._shape(row[0])
+        firsts = [steps.first_edge[step] for step in row]
+        nodes = [steps.nodes[step] for step in row]
+        count = len(shape.factors)
+        for first, v in zip(firsts, nodes, strict=True):
+            self.contribution[first : first + count] = [self.gradient[v]] * count
+        for k in () if shape.terms else range(count):
+            computed = shape.rules.factors[k].kind == COMPUTED
+            if computed and True in [self.wanted[steps.targets[first + k]] for first in firsts]:
                 kernel, names = self.kernels.backward(shape.rules, k, vector=len(row) > 1)
                 offsets = dict(zip(shape.rules.op.inputs, self._operands(row), strict=True))
-                offsets["g"] = gradients
+                offsets["g"] = tuple([self.gradient[v] for v in nodes])
                 offsets["out"] = tuple([self.value[v] for v in nodes])
                 contributions = self.entries.map(kernel, [offsets[name] for name in names])
                 for first, offset in zip(firsts, contributions, strict=True):
