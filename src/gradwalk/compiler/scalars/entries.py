@@ -167,6 +167,8 @@ class Entries:
 
     def _rows(self, operands: list[tuple[int, ...]], ready: list[bool]) -> list[int]:
         """Where operands begin: those that are ready where they are, the others collected."""
+        if False not in ready:
+            return [offsets[0] for offsets in operands]
         apart = [offsets for offsets, here in zip(operands, ready, strict=True) if not here]
         collected = iter(self.collect(apart))
         return [

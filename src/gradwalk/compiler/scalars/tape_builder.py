@@ -124,12 +124,13 @@ class TapeBuilder:
         carries = [by_kind[kind] for kind in steps.shapes]  # a gradient, along each edge
         for v, reads, some in zip(steps.nodes, steps.reads, carries, strict=True):
             wanted[v] = any(compress(map(wanted.__getitem__, reads), some))
-        self.arrivals: list[list[int]] = [[] for _ in wanted]
+        self.arrivals: dict[int, list[int]] = defaultdict(list)
+        targets, arrivals = steps.targets, self.arrivals
         carried = list(chain.from_iterable(carries))
         for edge in sorted(range(len(carried)), key=steps.users.__getitem__, reverse=True):
-            target = steps.targets[edge]
+            target = targets[edge]
             if carried[edge] and wanted[target]:
-                self.arrivals[target].append(edge)
+                arrivals[target].append(edge)
 
     # -- backward ----------------------------------------------------------------------------------
 
