@@ -77,8 +77,9 @@ class Entries:
     def finished(self, addresses: dict[str, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The entries with the addresses of their kernels, and the end."""
         entries = np.array([*self.entries, 0], np.int64)
-        for position, kernel in self._calls_at:
-            entries[position] = addresses[kernel]
+        entries[[position for position, _ in self._calls_at]] = [
+            addresses[name] for _, name in self._calls_at
+        ]
         return entries
 
     def calls(self) -> Counter[str]:
@@ -109,49 +110,65 @@ class Entries:
         """Copy the numbers at these offsets side by side, from `row` on."""
         self.call(self.kernels.collect(), 8 * row, len(offsets), *[8 * o for o in offsets])
 
+    def map_one(self, kernel: str, operands: list[int]) -> int:
+        """Call a kernel on single numbers; return the offset of its result."""
+        row = self.room(1)
+        self.call(kernel, 8 * row, 1, 1, *[8 * offset for offset in operands])
+        return row
+
+    def fold_one(self, pairs: list[int], start: int) -> int:
+        """A single sum of products a₀·b₀ + ... of the numbers at a₀, b₀, ...; return its offset."""
+        row = self.room(1)
+        self.call(self.kernels.fold(0), 8 * row, start, len(pairs) // 2, *[8 * o for o in pairs])
+        return row
+
     def map(self, kernel: str, operands: list[tuple[int, ...]]) -> Offsets:
         """Call a kernel on rows, collected where needed; return the offsets of its results."""
         count = len(operands[0])
+        if count == 1:
+            return (self.map_one(kernel, [offset for (offset,) in operands]),)
         rows = self._rows(operands, list(map(_side_by_side, operands)))
         row = self.room(count)
         vectors = -(-count // self.lanes)
         self.call(kernel, 8 * row, vectors, count, *[8 * r for r in rows])
         return range(row, row + count)
 
-    def fold(self, lanes: list[list[tuple[int, int]]], start: int) -> Offsets:
-        """Sums of products: each lane has the pairs of offsets that are multiplied, all as many.
+    def fold(self, a: list[tuple[int, ...]], b: list[tuple[int, ...]], start: int) -> Offsets:
+        """Sums of products: a and b have the offsets of the factors of each term, of all lanes.
         Return the offsets of the sums."""
-        row = self.room(len(lanes))
-        if len(lanes) == 1:
-            pairs = [8 * offset for pair in lanes[0] for offset in pair]
-            self.call(self.kernels.fold(0), 8 * row, start, len(lanes[0]), *pairs)
-        else:
-            for first in range(0, len(lanes), self.block):
-                self._fold_block(row + first, lanes[first : first + self.block], start)
-        return range(row, row + len(lanes))
+        count = len(a[0])
+        row = self.room(count)
+        for first in range(0, count, self.block):
+            lanes = slice(first, first + self.block)
+            self._fold_block(row + first, [t[lanes] for t in a], [t[lanes] for t in b], start)
+        return range(row, row + count)
 
-    def _fold_block(self, row: int, lanes: list[list[tuple[int, int]]], start: int) -> None:
+    def _fold_block(
+        self, row: int, a: list[tuple[int, ...]], b: list[tuple[int, ...]], start: int
+    ) -> None:
         """A fold of at most a block of lanes. The first factors of a term are a row; the second are
         a row, or one number for all lanes."""
-        firsts, seconds, single = [], [], []
-        for term in zip(*lanes, strict=True):
-            a, b = zip(*term, strict=True)
-            same_a, same_b = _are_one(a), _are_one(b)
-            swaps = same_a and (not same_b or (b[0] == self.ones != a[0]))
-            firsts.append(b if swaps else a)
-            seconds.append(a if swaps else b)
-            single.append(same_a or same_b)
-        ones = [a[0] == self.ones and _are_one(a) for a in firsts]  # there is a row of these
-        a_at = self._rows(firsts, [one or _side_by_side(a) for a, one in zip(firsts, ones)])
-        b_at = self._rows(seconds, [one or _side_by_side(b) for b, one in zip(seconds, single)])
+        firsts, seconds, ones, single = [], [], [], []
+        for first, second in zip(a, b, strict=True):
+            same_a, same_b = _are_one(first), _are_one(second)
+            if same_a and (not same_b or (second[0] == self.ones != first[0])):
+                first, second, same_a, same_b = second, first, same_b, same_a
+            firsts.append(first)
+            seconds.append(second)
+            ones.append(same_a and first[0] == self.ones)  # there is a row of these
+            single.append(same_b)
+        a_at = self._rows(firsts, [one or _side_by_side(t) for t, one in zip(firsts, ones)])
+        b_at = self._rows(seconds, [one or _side_by_side(t) for t, one in zip(seconds, single)])
         pairs: list[int] = []
-        for first, second, one in zip(a_at, b_at, single, strict=True):
-            pairs += (8 * first, 8 * second + (0 if one else scalar_tape.ROW_MARK))
-        vectors = -(-len(lanes) // self.lanes)
+        for a_row, b_row, one in zip(a_at, b_at, single, strict=True):
+            pairs += (8 * a_row, 8 * b_row + (0 if one else scalar_tape.ROW_MARK))
+        vectors = -(-len(a[0]) // self.lanes)
         self.call(self.kernels.fold(vectors), 8 * row, start, len(single), *pairs)
 
     def _rows(self, operands: list[tuple[int, ...]], ready: list[bool]) -> list[int]:
         """Where operands begin: those that are ready where they are, the others collected."""
+        if False not in ready:
+            return [offsets[0] for offsets in operands]
         apart = [offsets for offsets, here in zip(operands, ready, strict=True) if not here]
         collected = iter(self.collect(apart))
         return [

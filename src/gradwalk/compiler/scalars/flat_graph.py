@@ -8,24 +8,27 @@ every `w * x` and every partial sum is used once, by the next partial sum, so th
 are one step with the terms b, w₀·x₀, w₁·x₁, ... The order of additions stays.
 
 Every operand of a step is an edge: forward reads a number along it, backward sends a gradient. An
-edge carries the gradient of its step × a factor (`local_rules.py`), and `turn` is when the walk of
-`Value.backward` would have added it.
+edge carries the gradient of its step × a factor (`local_rules.py`). `Value.backward` would add it
+when it visits the edge's user, a Value of the step: it goes through the walk from its end.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-from itertools import chain
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, chain, count
 from typing import Any
 
-from gradwalk.compiler.scalars.local_rules import ADD, MUL, Rules, rules_of
+from gradwalk.compiler.scalars.local_rules import ADD, MUL, OPERAND, RESULT, Rules, rules_of
 from gradwalk.engine.errors import made_at
 from gradwalk.ops.core.op import Op, OpError
 from gradwalk.scalar.push import CONSTANT, inner_first
 from gradwalk.scalar.value import Value
 
 PLAIN, PRODUCT = 0, 1  # the kinds of terms of a sum
+_Edges = tuple[list[int], list[int], bytearray]  # the reads and users of a sum, and its terms
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,26 @@ class Shape:
     rules: Rules
     terms: bytes = b""  # of a sum of products: PLAIN or PRODUCT, in order of addition
 
+    @cached_property
+    def pairs(self) -> list[int]:
+        """The edges a₀, b₀, a₁, b₁, ... of the terms; a plain one has the 1 after the last edge."""
+        firsts = list(accumulate([1 + kind for kind in self.terms], initial=0))
+        terms = zip(firsts[:-1], self.terms, strict=True)
+        return [e for a, kind in terms for e in (a, a + 1 if kind == PRODUCT else firsts[-1])]
+
+    @cached_property
+    def factors(self) -> list[int]:
+        """The factor of each edge: an operand, the constant of an edge after those, −1: the result.
+        In a sum it is the other edge of the term."""
+        if self.terms:
+            a, b = self.pairs[::2], self.pairs[1::2]
+            other = dict(zip(a + b, b + a, strict=True))
+            return [other[edge] for edge in range(len(a) + sum(self.terms))]
+        return [
+            factor.operand if factor.kind in (OPERAND, RESULT) else k
+            for k, factor in enumerate(self.rules.factors, len(self.rules.factors))
+        ]
+
 
 @dataclass
 class Steps:
@@ -42,20 +65,25 @@ class Steps:
 
     walk: list[Value]  # with inputs, each after its own inputs
     leaves: list[Value]  # in the order in which the walk first uses them
-    nodes: list[int] = field(default_factory=list)  # the Value that each step computes
-    heights: list[int] = field(default_factory=list)  # 1 + the highest of its operands
-    shapes: list[int] = field(default_factory=list)  # a position in `kinds`
-    first_edge: list[int] = field(default_factory=lambda: [0])  # and the end of the last one
-    targets: list[int] = field(default_factory=list)  # of each edge: the Value that is read
-    turns: list[int] = field(default_factory=list)  # of each edge: higher ones are added later
-    kinds: list[Shape] = field(default_factory=list)
+    nodes: list[int]  # the Value that each step computes
+    reads: list[Sequence[int]]  # the Values that each step reads, one for each edge
+    users: list[int]  # of each edge: the Value of the walk that has it as an input
+    shapes: list[int]  # of each step: a position in `kinds`
+    kinds: list[Shape]
 
     def __post_init__(self) -> None:
-        count = len(self.walk) + len(self.leaves)
-        self.step_of = [-1] * count  # of each Value; −1: a leaf, or inside a step
+        self.first_edge = list(accumulate(map(len, self.reads), initial=0))  # and the last's end
+        self.targets = list(chain.from_iterable(self.reads))  # of each edge: the Value it reads
         self.constants = {  # those leaves that are numbers of expressions, like the 2 of `2 * x`
             n for n, v in enumerate(self.leaves, len(self.walk)) if v._mark == CONSTANT
         }
+        height_of = [0] * (len(self.walk) + len(self.leaves))
+        self.step_of = [-1] * len(height_of)  # of each Value; −1: a leaf, or inside a step
+        self.heights = []  # of each step: 1 + the highest of its operands
+        for step, (v, read) in enumerate(zip(self.nodes, self.reads, strict=True)):
+            self.step_of[v] = step
+            height_of[v] = height = 1 + max([height_of[target] for target in read])
+            self.heights.append(height)
 
     @property
     def root(self) -> int:
@@ -66,88 +94,65 @@ class Steps:
 def read(root: Value) -> Steps:
     """The steps of the graph behind a Value."""
     walk = inner_first(root)
-    inputs = _inputs(walk)
-    leaves = list(dict.fromkeys([v for some in inputs for v in some if v._left is None])) or [root]
-    number = dict(zip((*walk, *leaves), range(len(walk) + len(leaves)), strict=True))
-    operands = [list(map(number.__getitem__, some)) for some in inputs]
-    rules, rules_of = _rules_of_each(walk)
-    before, inside = _parts_of_sums(operands, [rules[n] for n in rules_of])
-    steps = Steps(walk, leaves)
-    most = max(map(len, operands), default=1)
-    height_of = [0] * len(number)
-    kinds: dict[tuple[int, bytes], int] = {}
-    for v, hidden in enumerate(inside):
-        if hidden:
-            continue
-        targets, turn, terms = operands[v], (len(walk) - v) * most, b""
-        turns = list(range(turn, turn + len(targets)))
-        rule = rules[rules_of[v]]
-        if rule is ADD:
-            targets, turns, terms = _sum(v, operands, before, inside, most)
-        elif rule is MUL:
-            terms = bytes([PRODUCT])
-        height_of[v] = 1 + max([height_of[target] for target in targets])
-        steps.step_of[v] = len(steps.nodes)
-        steps.nodes.append(v)
-        steps.heights.append(height_of[v])
-        steps.targets += targets
-        steps.turns += turns
-        steps.first_edge.append(len(steps.targets))
-        steps.shapes.append(kinds.setdefault((rules_of[v], terms), len(kinds)))
-    steps.kinds += [Shape(rules[rule], terms) for rule, terms in kinds]
-    return steps
-
-
-def _parts_of_sums(operands: list[list[int]], rules: list[Rules]) -> tuple[list[int], list[bool]]:
-    """For each Value of the walk the partial sum it adds to, or −1; and whether it is a part of a
-    sum itself: an earlier partial sum or a product, used by that sum alone."""
-    uses = Counter(chain.from_iterable(operands))
-    before, inside = [-1] * len(rules), [False] * len(rules)
-    for v, rule in enumerate(rules):
-        if rule is ADD:
-            for u in operands[v]:
-                if u >= len(rules) or uses[u] != 1:
-                    continue
-                if rules[u] is ADD and before[v] < 0:
-                    before[v] = u
-                    inside[u] = True
-                elif rules[u] is MUL:
-                    inside[u] = True
-    return before, inside
-
-
-def _sum(
-    v: int, operands: list[list[int]], before: list[int], inside: list[bool], most: int
-) -> tuple[list[int], list[int], bytes]:
-    """The targets and turns of the edges of a sum, and its terms, in order of addition."""
-    sums = [v]
-    while before[sums[-1]] >= 0:
-        sums.append(before[sums[-1]])
-    targets: list[int] = []
-    turns: list[int] = []
-    terms = bytearray()
-    for here in reversed(sums):
-        for turn, u in enumerate(operands[here], (len(before) - here) * most):
-            if u == before[here]:
-                continue
-            if u < len(inside) and inside[u]:
-                turn = (len(before) - u) * most
-                targets += operands[u]
-                turns += (turn, turn + 1)
-                terms.append(PRODUCT)
-            else:
-                targets.append(u)
-                turns.append(turn)
-                terms.append(PLAIN)
-    return targets, turns, bytes(terms)
-
-
-def _inputs(walk: list[Value]) -> list[tuple[Any, ...]]:
-    """The inputs of each Value, from its slots: several times faster than `inputs`."""
-    return [
-        (v._left,) if v._right is None else (v._left, v._right) if v._extra is None else v.inputs
+    number = defaultdict(count(len(walk)).__next__, zip(walk, range(len(walk)), strict=True))
+    operands = [  # leaves get the next numbers; slots are several times faster than `inputs`
+        (number[v._left],)
+        if v._right is None
+        else (number[v._left], number[v._right])
+        if v._extra is None
+        else tuple([number[operand] for operand in v.inputs])
         for v in walk
     ]
+    leaves = list(number)[len(walk) :] or [root]
+    rules, rules_of = _rules_of_each(walk)
+    sums, inside = _sums(operands, [rules[n] for n in rules_of], len(leaves))
+    nodes = [v for v, hidden in enumerate(inside) if not hidden]
+    alone = [bytes([PRODUCT] if rule is MUL else []) for rule in rules]  # the terms of no sum
+    kinds: dict[tuple[int, bytes], int] = {}
+    reads: list[Sequence[int]] = []
+    users: list[int] = []
+    shapes: list[int] = []
+    for v in nodes:
+        rule, some = rules_of[v], operands[v]
+        read, by, terms = sums[v] or (some, (v,) * len(some), alone[rule])
+        reads.append(read)
+        users += by
+        shapes.append(kinds.setdefault((rule, bytes(terms)), len(kinds)))
+    known = [Shape(rules[rule], terms) for rule, terms in kinds]
+    return Steps(walk, leaves, nodes, reads, users, shapes, known)
+
+
+def _sums(
+    operands: list[tuple[int, ...]], rules: list[Rules], leaves: int
+) -> tuple[list[_Edges | None], list[bool]]:
+    """The edges and terms of each sum, and for each Value of the walk whether it is part of a sum:
+    an earlier partial sum or a product, used by that sum alone. A sum goes on with the lists of the
+    partial sum it adds to."""
+    uses = Counter(chain.from_iterable(operands))
+    part = [rule if uses[v] == 1 else None for v, rule in enumerate(rules)] + [None] * leaves
+    inside = [False] * len(rules)
+    sums: list[_Edges | None] = [None] * len(rules)
+    for v, rule in enumerate(rules):
+        if rule is not ADD:
+            continue
+        first, second = rest = operands[v]
+        edges = None
+        if part[first] is ADD:
+            edges, rest, inside[first] = sums[first], (second,), True
+        elif part[second] is ADD:
+            edges, rest, inside[second] = sums[second], (first,), True
+        sums[v] = reads, users, terms = edges or ([], [], bytearray())
+        for u in rest:
+            if part[u] is MUL:
+                inside[u] = True
+                reads += operands[u]
+                users += (u, u)
+                terms.append(PRODUCT)
+            else:
+                reads.append(u)
+                users.append(v)
+                terms.append(PLAIN)
+    return sums, inside
 
 
 def _rules_of_each(walk: list[Value]) -> tuple[list[Rules], list[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ class Kernels:
         compute: Callable[..., float],
     ) -> str:
         """The name of a map; where there is no native code, of one that calls `compute`."""
-        key = (rules.key, what, vector)
+        key = (rules, what, vector)
         if key in self._names:
             return self._names[key]
         lanes = self.lanes if vector else 1
@@ -127,6 +128,7 @@ def _numbers_at(address: int, count: int) -> Any:
     return (ctypes.c_double * count).from_address(address)
 
 
+@lru_cache(maxsize=1024)
 def _contribution(rules: Rules, position: int) -> Callable[..., float]:
     """The op's contribution to one operand, from its gradient, result and operands."""
     wanted = tuple(k == position for k in range(len(rules.op.inputs)))

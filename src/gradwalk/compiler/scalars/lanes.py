@@ -11,7 +11,7 @@ remaining steps share rows by height and shape, and collect their operands.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gradwalk.compiler.scalars.flat_graph import Steps
 
@@ -42,6 +42,9 @@ class _Lanes:
 
     def at(self, height: int, candidates: list[int]) -> list[Row]:
         """The rows of one height; all higher ones are made."""
+        if len(candidates) == 1:  # as in a chain
+            self._propose(candidates)
+            return [candidates]
         rows = []
         for family in self.proposed.pop(height, ()):
             row = [step for step in family if not self.taken[step]]
@@ -65,15 +68,12 @@ class _Lanes:
 
     def _propose(self, row: Row) -> None:
         """Propose the operands of a row, by position, as rows."""
-        first, targets = self.steps.first_edge, self.steps.targets
-        if len(row) == 1:
-            self._families(targets[first[row[0]] : first[row[0] + 1]])
-            return
-        starts = [first[step] for step in row]
-        for position in range(first[row[0] + 1] - starts[0]):
-            self._families([targets[start + position] for start in starts])
+        reads = [self.steps.reads[step] for step in row]
+        for targets in reads if len(row) == 1 else zip(*reads, strict=True):
+            if len(targets) >= FEWEST:
+                self._families(targets)
 
-    def _families(self, targets: list[int]) -> None:
+    def _families(self, targets: Sequence[int]) -> None:
         heights, shapes, step_of = self.steps.heights, self.steps.shapes, self.steps.step_of
         distinct: Iterable[int] = dict.fromkeys(targets)
         free = [s for v in distinct if (s := step_of[v]) >= 0 and not self.taken[s]]

@@ -52,7 +52,6 @@ class Rules:
 
     op: Op
     attrs: dict[str, Any]
-    key: tuple[Any, ...]
     factors: tuple[LocalFactor, ...]
 
 
@@ -79,7 +78,7 @@ class _Exact:
 def _rules_of(op: Op, exact: tuple[tuple[str, _Exact], ...]) -> Rules:
     attrs = {name: value.value for name, value in exact}
     factors = tuple(_factor(op, attrs, position) for position in range(len(op.inputs)))
-    return Rules(op, attrs, (op, exact), factors)
+    return Rules(op, attrs, factors)
 
 
 def _factor(op: Op, attrs: dict[str, Any], position: int) -> LocalFactor:

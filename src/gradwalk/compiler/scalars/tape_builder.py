@@ -10,14 +10,14 @@ computed: both have the same offset.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import pairwise
+from itertools import chain, compress, zip_longest
 from typing import Any
 
-from gradwalk.compiler.scalars.entries import MINUS_ZERO, PLUS_ZERO, Entries
-from gradwalk.compiler.scalars.flat_graph import PRODUCT, Shape, Steps
+from gradwalk.compiler.scalars.entries import MINUS_ZERO, PLUS_ZERO, Entries, Offsets
+from gradwalk.compiler.scalars.flat_graph import Shape, Steps
 from gradwalk.compiler.scalars.kernels import Kernels
 from gradwalk.compiler.scalars.lanes import Row, arrange
-from gradwalk.compiler.scalars.local_rules import COMPUTED, NOTHING, NUMBER, OPERAND, RESULT
+from gradwalk.compiler.scalars.local_rules import COMPUTED, NOTHING
 
 
 class TapeBuilder:
@@ -31,13 +31,10 @@ class TapeBuilder:
         self.ones, self.zeros = self.entries.ones, self.entries.zeros
         self.rows = arrange(steps)
         values, edges = len(steps.step_of), len(steps.targets)
-        self.edges = [range(*ends) for ends in pairwise(steps.first_edge)]  # of each step
-        self.reads = [steps.targets[e.start : e.stop] for e in self.edges]  # the Values there
         # The offsets of the number and the gradient of each Value, of the contribution along each
         # edge and of its factor.
         self.value, self.gradient = [0] * values, [0] * values
         self.contribution, self.factor = [0] * edges, [self.ones] * edges
-        self.carries = [True] * edges  # a gradient, along each edge
         self.inputs_at = self._place_leaves()
         for row in self.rows:
             self._forward(row)
@@ -45,7 +42,7 @@ class TapeBuilder:
         self._find_arrivals()
         self.gradient[steps.root] = self.ones
         for row in reversed(self.rows):
-            if any(self.wanted[steps.nodes[step]] for step in row):
+            if True in [self.wanted[steps.nodes[step]] for step in row]:
                 self._pull([steps.nodes[step] for step in row])
                 self._contribute(row)
         self.gradients_at = self._gradients()
@@ -57,9 +54,9 @@ class TapeBuilder:
         for leaf in constants:
             number = float(steps.leaves[leaf - len(steps.walk)].data)
             self.value[leaf] = entries.constant(number)
-        for shape in steps.kinds:
-            for factor in shape.rules.factors:
-                entries.constant(factor.number)
+        self.constants = [
+            [entries.constant(f.number) for f in shape.rules.factors] for shape in steps.kinds
+        ]
         entries.begin()
         first = entries.room(len(self.inputs))
         for offset, leaf in enumerate(self.inputs, first):
@@ -69,63 +66,71 @@ class TapeBuilder:
     def _shape(self, step: int) -> Shape:
         return self.steps.kinds[self.steps.shapes[step]]
 
-    def _operands(self, step: int) -> list[int]:
-        """The offsets of the numbers that a step reads."""
-        return [self.value[v] for v in self.reads[step]]
+    def _operands(self, row: Row) -> list[Any]:
+        """The offsets of the numbers that a row reads: for each position, those of all lanes."""
+        value, reads = self.value, self.steps.reads
+        return list(zip(*[[value[v] for v in reads[step]] for step in row], strict=True))
 
     # -- forward -----------------------------------------------------------------------------------
 
     def _forward(self, row: Row) -> None:
-        shape = self._shape(row[0])
-        operands = [self._operands(step) for step in row]
+        """Compute a row, and set the factors of its edges."""
+        if len(row) == 1:
+            return self._forward_one(row[0])
+        steps, shape = self.steps, self._shape(row[0])
+        offsets = self._operands(row)
         if shape.terms:
-            pairs = [self._factors(shape.terms, lane) for lane in operands]
-            offsets = self.entries.fold(pairs, MINUS_ZERO)
+            offsets.append((self.ones,) * len(row))
+            pairs = [offsets[k] for k in shape.pairs]
+            results = self.entries.fold(pairs[::2], pairs[1::2], MINUS_ZERO)
         else:
-            kernel = self.kernels.forward(shape.rules, vector=len(row) > 1)
-            offsets = self.entries.map(kernel, list(zip(*operands, strict=True)))
-        for step, lane, offset in zip(row, operands, offsets, strict=True):
-            self.value[self.steps.nodes[step]] = offset
-            self._set_factors(shape, self.edges[step], lane, offset)
+            results = self.entries.map(self.kernels.forward(shape.rules, vector=True), offsets)
+            offsets += [(n,) * len(row) for n in self.constants[steps.shapes[row[0]]]]
+        offsets.append(results)
+        factors = zip(*[offsets[k] for k in shape.factors], strict=True)
+        for step, result, lane in zip(row, results, factors, strict=True):
+            self.value[steps.nodes[step]] = result
+            first = steps.first_edge[step]
+            self.factor[first : first + len(lane)] = lane
 
-    def _factors(self, terms: bytes, operands: list[int]) -> list[tuple[int, int]]:
-        """The two factors of each term of a sum: a plain term is × 1."""
-        left = iter(operands)
-        return [(next(left), next(left) if kind == PRODUCT else self.ones) for kind in terms]
+    def _forward_one(self, step: int) -> None:
+        steps, shape = self.steps, self._shape(step)
+        offsets = [self.value[v] for v in steps.reads[step]]
+        if shape.terms:
+            offsets.append(self.ones)
+            result = self.entries.fold_one([offsets[k] for k in shape.pairs], MINUS_ZERO)
+        else:
+            kernel = self.kernels.forward(shape.rules, vector=False)
+            result = self.entries.map_one(kernel, offsets)
+            offsets += self.constants[steps.shapes[step]]
+        offsets.append(result)
+        self.value[steps.nodes[step]] = result
+        first, end = steps.first_edge[step : step + 2]
+        self.factor[first:end] = [offsets[k] for k in shape.factors]
 
     # -- edges, read backward ----------------------------------------------------------------------
 
-    def _set_factors(self, shape: Shape, edges: range, operands: list[int], result: int) -> None:
-        """Set the factor of each edge of a step, or that it carries nothing."""
-        k = 0
-        for kind in shape.terms:
-            if kind == PRODUCT:
-                self.factor[edges[k]], self.factor[edges[k + 1]] = operands[k + 1], operands[k]
-            k += 1 + kind
-        for edge, factor in zip(edges, () if shape.terms else shape.rules.factors, strict=False):
-            if factor.kind == NOTHING:
-                self.carries[edge] = False
-            elif factor.kind == NUMBER:
-                self.factor[edge] = self.entries.constant(factor.number)
-            elif factor.kind == OPERAND:
-                self.factor[edge] = operands[factor.operand]
-            elif factor.kind == RESULT:
-                self.factor[edge] = result
-
     def _find_arrivals(self) -> None:
         """Find the Values that gradients of inputs come through, and for each of them the edges
-        that its gradient arrives by, by turn."""
-        targets = self.steps.targets
-        self.wanted = [False] * len(self.value)
+        that its gradient arrives by, in the order of `Value.backward`."""
+        steps = self.steps
+        self.wanted = wanted = [False] * len(self.value)
         for v in self.inputs:
-            self.wanted[v] = True
-        for step, v in enumerate(self.steps.nodes):
-            edges = self.edges[step]
-            self.wanted[v] = any(self.wanted[targets[e]] and self.carries[e] for e in edges)
-        self.arrivals: list[list[int]] = [[] for _ in self.value]
-        for edge in sorted(range(len(targets)), key=self.steps.turns.__getitem__):
-            if self.carries[edge] and self.wanted[targets[edge]]:
-                self.arrivals[targets[edge]].append(edge)
+            wanted[v] = True
+        by_kind = [
+            [bool(s.terms) or s.rules.factors[k].kind != NOTHING for k in range(len(s.factors))]
+            for s in steps.kinds
+        ]
+        carries = [by_kind[kind] for kind in steps.shapes]  # a gradient, along each edge
+        for v, reads, some in zip(steps.nodes, steps.reads, carries, strict=True):
+            wanted[v] = any(compress(map(wanted.__getitem__, reads), some))
+        self.arrivals: dict[int, list[int]] = defaultdict(list)
+        targets, arrivals = steps.targets, self.arrivals
+        carried = list(chain.from_iterable(carries))
+        for edge in sorted(range(len(carried)), key=steps.users.__getitem__, reverse=True):
+            target = targets[edge]
+            if carried[edge] and wanted[target]:
+                arrivals[target].append(edge)
 
     # -- backward ----------------------------------------------------------------------------------
 
@@ -137,44 +142,54 @@ class TapeBuilder:
         """
         if nodes == [self.steps.root]:
             return
-        contribution, factor = self.contribution, self.factor
-        pairs = [[(contribution[e], factor[e]) for e in self.arrivals[v]] for v in nodes]
-        counts = [len(lane) for lane in pairs]
+        if len(nodes) == 1:
+            return self._pull_one(nodes[0])
+        arrivals = [self.arrivals[v] for v in nodes]
+        counts = list(map(len, arrivals))
         most = max(counts)
         if most * len(nodes) > 2 * sum(counts) + self.entries.block:
             for few in (True, False):
                 self._pull([v for v in nodes if (len(self.arrivals[v]) <= most // 2) == few])
             return
-        for lane, count in zip(pairs, counts, strict=True):
-            lane += [(self.zeros, self.ones)] * (most - count)
-        if most == 0:
-            offsets: Any = [self.zeros] * len(nodes)
-        elif most == 1 and all(factor == self.ones for ((_, factor),) in pairs):
-            offsets = [gradient for ((gradient, _),) in pairs]
-        else:
-            offsets = self.entries.fold(pairs, PLUS_ZERO)
+        gradients, factors = (
+            list(zip_longest(*[[of[e] for e in edges] for edges in arrivals], fillvalue=padding))
+            for of, padding in ((self.contribution, self.zeros), (self.factor, self.ones))
+        )
+        offsets: Offsets = [self.zeros] * len(nodes)  # without arrivals
+        if most == 1 and factors[0].count(self.ones) == len(nodes):
+            offsets = gradients[0]
+        elif most:
+            offsets = self.entries.fold(gradients, factors, PLUS_ZERO)
         for v, offset in zip(nodes, offsets, strict=True):
             self.gradient[v] = offset
 
+    def _pull_one(self, v: int) -> None:
+        pairs: list[int] = []
+        for edge in self.arrivals[v]:
+            pairs += (self.contribution[edge], self.factor[edge])
+        if len(pairs) == 2 and pairs[1] == self.ones:
+            self.gradient[v] = pairs[0]
+        else:
+            self.gradient[v] = self.entries.fold_one(pairs, PLUS_ZERO) if pairs else self.zeros
+
     def _contribute(self, row: Row) -> None:
         """Set the contribution along each edge of a row: its gradient, or what a rule computes."""
-        shape, nodes = self._shape(row[0]), [self.steps.nodes[step] for step in row]
-        for step, v in zip(row, nodes, strict=True):
-            for edge in self.edges[step]:
-                self.contribution[edge] = self.gradient[v]
-        for k, factor in enumerate(() if shape.terms else shape.rules.factors):
-            if factor.kind != COMPUTED:
-                continue
-            edges = [self.edges[step][k] for step in row]
-            if any(self.wanted[self.steps.targets[e]] for e in edges):
+        steps, shape = self.steps, self._shape(row[0])
+        firsts = [steps.first_edge[step] for step in row]
+        nodes = [steps.nodes[step] for step in row]
+        count = len(shape.factors)
+        for first, v in zip(firsts, nodes, strict=True):
+            self.contribution[first : first + count] = [self.gradient[v]] * count
+        for k in () if shape.terms else range(count):
+            computed = shape.rules.factors[k].kind == COMPUTED
+            if computed and True in [self.wanted[steps.targets[first + k]] for first in firsts]:
                 kernel, names = self.kernels.backward(shape.rules, k, vector=len(row) > 1)
-                operands = zip(*map(self._operands, row), strict=True)
-                offsets = dict(zip(shape.rules.op.inputs, operands, strict=True))
+                offsets = dict(zip(shape.rules.op.inputs, self._operands(row), strict=True))
                 offsets["g"] = tuple([self.gradient[v] for v in nodes])
                 offsets["out"] = tuple([self.value[v] for v in nodes])
                 contributions = self.entries.map(kernel, [offsets[name] for name in names])
-                for edge, offset in zip(edges, contributions, strict=True):
-                    self.contribution[edge] = offset
+                for first, offset in zip(firsts, contributions, strict=True):
+                    self.contribution[first + k] = offset
 
     # -- the gradients of the inputs ---------------------------------------------------------------
 
