@@ -374,7 +374,7 @@ ASKED: dict[str, Any] = {
     "time": lambda x: x * time.perf_counter(),
     "an iterator": lambda x: x * next(NUMBERS),
     "random.Random": lambda x: x * DRAW.random(),
-    "generator of NumPy": lambda x: x * NUMPY_DRAW.random(),
+    "NumPy generator": lambda x: x * NUMPY_DRAW.random(),
 }
 
 

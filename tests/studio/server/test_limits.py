@@ -34,7 +34,7 @@ def nested(levels: int) -> bytes:
         (b'"text"', "must be a JSON object"),
         (b"null", "must be a JSON object"),
         (b'{"source": NaN}', "NaN is no JSON"),
-        (b'{"source": Infinity}', "no JSON"),
+        (b'{"source": Infinity}', "not valid in JSON"),
         (b'{"source": "x", "source": "y"}', "twice"),
         (b'{"source": "\xff"}', "not JSON"),
         (b'{"values": {"x": ' + b"9" * 5000 + b"}}", "not JSON"),
