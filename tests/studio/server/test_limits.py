@@ -33,7 +33,7 @@ def nested(levels: int) -> bytes:
         (b"3", "must be a JSON object"),
         (b'"text"', "must be a JSON object"),
         (b"null", "must be a JSON object"),
-        (b'{"source": NaN}', "NaN is no JSON"),
+        (b'{"source": NaN}', "NaN is not valid in JSON"),
         (b'{"source": Infinity}', "not valid in JSON"),
         (b'{"source": "x", "source": "y"}', "twice"),
         (b'{"source": "\xff"}', "not JSON"),

@@ -81,7 +81,7 @@ class Tracer:
             shapes = output_shapes(op, tuple(args), attrs)
         except UnknownShapeError as error:
             raise untraceable(
-                f"the shape of the result of {op.name} depends on values that are only known "
+                f"the shape of the result of {op.name} depends on numbers that are only known "
                 f"when the compiled function runs ({error}).",
                 "keep the shape, with gradwalk.where(mask, x, 0), or compute this outside.",
             ) from None
