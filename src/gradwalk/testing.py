@@ -120,7 +120,7 @@ def _checked(loss: Any, loss_fn: Callable[..., Any]) -> Any:
     kind = f"a tensor of shape {tuple(loss.shape)}" if is_tensor(loss) else type(loss).__name__
     why = ", and it needs no gradient" if is_tensor(loss) and not loss.requires_grad else ""
     raise TypeError(
-        f"{name} gave {kind}{why}, not one number to go back from. Fix: a loss_fn that is called "
+        f"{name} gave {kind}{why}, not one number to differentiate. Fix: a loss_fn that is called "
         "with the model's output and the target, or whose first parameter is called `model`, and "
         "that returns one number (.mean())."
     )

@@ -57,7 +57,7 @@ def test_version() -> None:
 
 def test_help_teaches() -> None:
     output = run("--help")
-    for words in ("forward and backward", 'gradwalk walk "', "walk", "functions", "adds up"):
+    for words in ("forward and backward", 'gradwalk walk "', "walk", "functions", "the sum of"):
         assert words in output
     output = run("walk", "--help")
     for words in ("--why", "--nudge", "--derive", "--order", "--svg", "--json", "--frames"):
@@ -140,7 +140,7 @@ def test_division_by_zero_is_infinite() -> None:
         (["y = x*x", "y=2"], "'y' is computed"),
         (["__import__('os')"], "'_' has no place"),
         (["x*x", "--why", "z"], "no node is called 'z'"),
-        (["e = x*2; y = x", "--why", "e"], "'e' is not part of what is differentiated"),
+        (["e = x*2; y = x", "--why", "e"], "'e' is not part of the differentiated expression"),
         (["x*x", "--nudge", "x=much"], "much is not a number"),
         (["x*x", "--order", "q"], "no node is called 'q'"),
         (["x*x", "--order", "q"], "or one of the recipes right, plain recursion,"),
@@ -325,7 +325,7 @@ def test_a_program_that_fails_is_shown_by_its_own_lines(
     model: str, name: str, line: str, said: str
 ) -> None:
     output = fails("walk", f"{model}:{name}")
-    assert f"{name}() of {model} did not run to its end\n  my_model.py:" in output
+    assert f"{name}() of {model} did not finish\n  my_model.py:" in output
     assert line in output
     assert said in output
     assert "sources.py" not in output
@@ -336,7 +336,7 @@ def test_a_file_that_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "bad_program.py"
     path.write_text("def f(:\n", encoding="utf-8")
     output = fails("walk", f"{path}:f")
-    assert "did not run to its end" in output
+    assert "did not finish" in output
     assert "SyntaxError: invalid syntax" in output
 
 

@@ -63,13 +63,13 @@ BEFORE = {
         "    except OSError:\n        pass",
         "writes to the channel",
     ),
-    "frames": ("import sys\nsys._getframe(1).f_locals", "looks into the checker"),
+    "frames": ("import sys\nsys._getframe(1).f_locals", "inspects the checker"),
     "frames of a traceback": (
         "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    e.__traceback__.tb_frame.f_back",
-        "looks into the checker",
+        "inspects the checker",
     ),
-    "frames of a generator": ("g = (i for i in 'a')\ng.gi_frame.f_back", "looks into the checker"),
-    "gc": ("import sys\nsys.modules['gc'].get_objects()", "looks into the checker"),
+    "frames of a generator": ("g = (i for i in 'a')\ng.gi_frame.f_back", "inspects the checker"),
+    "gc": ("import sys\nsys.modules['gc'].get_objects()", "inspects the checker"),
     "patches math": ("import math\nmath.tanh = abs", "replaces math.tanh"),
     "patches builtins": (
         "import sys\nsys.modules['builtins'].isinstance = lambda *a: True",
@@ -109,7 +109,7 @@ WITHIN = {
     "interrupts": (
         "        self.grad = 1.0\n",
         "        raise KeyboardInterrupt\n",
-        "no engine does",
+        "an engine must not raise",
     ),
     "leaves in backward": (
         "        self.grad = 1.0\n",

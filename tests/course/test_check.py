@@ -50,22 +50,22 @@ WAITED_FOR = ("every_path", "plain_recursion", "quadratic")  # until their time 
 # What must be in the words, beside the key.
 SAID = {
     "breadth_first": ["14", "26", "breadth-first", "a is visited before b"],
-    "clears": ["the gradient of x is 15 with yours, and 30 is right"],
+    "clears": ["your gradient of x is 15; the correct gradient is 30"],
     "div": ["the minus sign is missing"],
-    "first_use": ["f = a·a at a = 3", "is 3 with yours, and 6 is right"],
+    "first_use": ["f = a·a at a = 3", "is 3; the correct gradient is 6."],
     "neg_sign": ["the minus sign is missing"],
     "no_reflected": ["__radd__, __rsub__, __rmul__, __rtruediv__"],
     "one_edge": ["two edges", "set or a dict"],
-    "overwrites": ["f = a·a at a = 3", "is 3 with yours, and 6 is right", "+="],
-    "plain_recursion": ["the gradient of x is 21 with yours, and 15 is right"],
+    "overwrites": ["f = a·a at a = 3", "is 3; the correct gradient is 6.", "+="],
+    "plain_recursion": ["your gradient of x is 21; the correct gradient is 15"],
     "pow": ["the factor n is missing"],
     "pre_order": ["depth-first", "a is visited before"],
     "recursion": ["RecursionError", "stack"],
     "relu": ["1 for a negative input too"],
-    "rsub": ["The two sides are exchanged"],
+    "rsub": ["The two sides are swapped"],
     "seed_value": ["begins with the value of the root"],
-    "stale": ["the gradient of x is 60 with yours, and 30 is right"],
-    "taken_at_once": ["a is visited before b", "as soon as something has arrived"],
+    "stale": ["your gradient of x is 60; the correct gradient is 30"],
+    "taken_at_once": ["a is visited before b", "when the first contribution arrives"],
     "tanh": ["1 − a²"],
 }
 
@@ -200,7 +200,7 @@ def test_the_words_of_the_house(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("while True:\n    pass\n", "takes more than 1 s"),
+        ("while True:\n    pass\n", "runs for more than 1 s"),
         ("Value = [0] * 10**10\n", "MemoryError"),
         ("def f():\n    f()\nf()\n", "line 2: RecursionError"),
     ],
@@ -226,7 +226,7 @@ def test_sleeping_does_not_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert QUICK.patience == 15
     monkeypatch.setattr(ProcessLimits, "patience", 2.0)  # waiting for 15 s would show no more
     source = "import sys\nsys.modules['time'].sleep(1000)\n"
-    assert "takes more than 1 s" in checked(tmp_path, source).reason
+    assert "runs for more than 1 s" in checked(tmp_path, source).reason
 
 
 # -- files that are none ---------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_details_of_a_class(folder: Path) -> None:
 
 
 def test_questions_that_make_no_sense(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "exclude each other" in run("check", "right.py", "--json", "--csv", status=2)
+    assert "cannot be used together" in run("check", "right.py", "--json", "--csv", status=2)
     assert "40 questions, not 99" in run("quiz", "--count", "99", status=2)
     assert "not 'xml'" in run("quiz", "--format", "xml", status=2)
     monkeypatch.setattr(process.os, "name", "nt")
@@ -99,7 +99,7 @@ def test_questions_that_make_no_sense(folder: Path, monkeypatch: pytest.MonkeyPa
 
 def test_help_says_that_it_is_no_sandbox() -> None:
     output = " ".join(run("check", "--help").replace("│", " ").split())
-    assert "It is no sandbox" in output
+    assert "This is not a sandbox" in output
     assert max(map(len, run("--help").splitlines())) <= 80
 
 

@@ -185,7 +185,7 @@ def test_refused(call: Any, words: str) -> None:
 
 
 def test_a_target_that_is_broadcast_is_worth_a_warning() -> None:
-    with pytest.warns(UserWarning, match="rarely what is meant"):
+    with pytest.warns(UserWarning, match="rarely intended"):
         F.mse_loss(gw.zeros(3, 1), gw.zeros(3))
 
 

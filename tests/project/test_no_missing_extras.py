@@ -128,7 +128,7 @@ with warnings.catch_warnings(record=True) as warned:
     print(gw.compile(a * a)([4.0]))
 for one in warned:
     text = str(one.message)
-    print({told!r} in text, "Everything else of gradwalk works" in text, "backend='numpy'" in text)
+    print({told!r} in text, "The rest of gradwalk works" in text, "backend='numpy'" in text)
 """
     expected = "6.0\n16.0\n" + "True True True\n" * 2
     assert run_here(WITHOUT_LLVM + code, cwd=tmp_path) == expected

@@ -20,7 +20,7 @@ from gradwalk.studio.presets import PRESETS
 _HELP = (
     "Reverse-mode differentiation in which nothing is hidden.\n\n"
     "Without a command: walk one neuron, o = tanh(x1·w1 + x2·w2 + b), forward and backward.\n\n"
-    "[bold]Begin here[/bold]\n\n"
+    "[bold]Start here[/bold]\n\n"
     '  gradwalk walk "(a + b) * c" a=2 b=-3 c=10\n'
     '  gradwalk walk "b = a + 1; c = 3*a; d = b*c" a=2 --why a\n'
     '  gradwalk walk "tanh(x*w + b)" x=2 w=-3 b=7 --svg neuron.svg\n'
@@ -28,10 +28,10 @@ _HELP = (
     "  gradwalk studio\n"
     "  gradwalk run --watch train.py --lr 3e-4\n\n"
     "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
-    "them). Several are separated by ; and the last one is what is differentiated.\n\n"
-    "Forward, every node is computed from its inputs. Backward begins at the last node with "
-    "gradient 1: each node, after all its consumers, passes to every input its own gradient × the "
-    "local derivative. What arrives at a node adds up, and that sum is its gradient."
+    "them). Separate several with ; and gradwalk differentiates the last one.\n\n"
+    "The forward pass computes every node from its inputs. The backward pass starts at the last "
+    "node with gradient 1. Each node, after all its consumers, passes to every input its own "
+    "gradient × the local derivative. A node's gradient is the sum of what it receives."
 )
 
 app = typer.Typer(add_completion=False, help=_HELP, rich_markup_mode="rich")

@@ -23,13 +23,13 @@ from gradwalk.course.checker.trials import OUT_OF, STAGES
 from gradwalk.course.quiz.quiz import FORMATS, make_quiz
 
 _CHECK = (
-    "Run each file's class Value on graphs, grade it, and say in words what is wrong.\n\n"
-    "The exit status is 0 if every file has all points, else 1. Many files are checked on all "
-    "cores; what is wrong with one of them stops no other.\n\n"
-    "Each file runs in a process of its own, with limits on time and memory. Only numbers come "
-    "back from it, and a file that imports another engine, ends early or meddles with the checker "
-    "scores 0. [bold]It is no sandbox[/bold] against people who mean harm: run the files of "
-    "strangers in a container.\n\n"
+    "Run each file's class Value on graphs, grade it, and explain what is wrong.\n\n"
+    "The exit status is 0 if every file has all points, else 1. Several files are checked in "
+    "parallel on all cores; a failure in one does not stop the others.\n\n"
+    "Each file runs in its own process, with limits on time and memory. It returns only numbers, "
+    "and a file that imports another engine, ends early or tampers with the checker scores 0. "
+    "[bold]This is not a sandbox[/bold] against malicious code: run untrusted files in a "
+    "container.\n\n"
     "[bold]Examples[/bold]\n\n"
     "  gradwalk course check engine.py\n"
     "  gradwalk course check submissions/*.py --csv > points.csv"
@@ -45,15 +45,15 @@ course = typer.Typer(
 @course.command()
 def start(
     file: Annotated[
-        Path, typer.Argument(help="Where to write it; an existing file is left alone.")
+        Path, typer.Argument(help="Where to write it; an existing file is not overwritten.")
     ] = Path("engine.py"),
 ) -> None:
-    """Write the file to begin with: an empty class Value that says what is asked."""
+    """Write a starter file: a class Value with empty methods and a description of the task."""
     if file.exists():
-        raise fail(f"{file} exists already. Fix: name another file.")
+        raise fail(f"{file} exists already. Fix: choose another name.")
     with reported(), file.open("x", encoding="utf-8") as out:
         out.write(starter())
-    typer.echo(f"wrote {file}; when you have changed it: gradwalk course check {file}")
+    typer.echo(f"wrote {file}; edit it, then run: gradwalk course check {file}")
 
 
 @course.command(help=_CHECK)
@@ -61,25 +61,25 @@ def check(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILES...", help="Files with a class Value.")
     ],
-    seed: Annotated[int, typer.Option(help="Draws the random graphs.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the random graphs.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One line per file.")] = False,
     details: Annotated[
-        bool, typer.Option("--details", help="Of several files, say of each what is wrong.")
+        bool, typer.Option("--details", help="With several files, explain each one's mistakes.")
     ] = False,
     seconds: Annotated[
-        int, typer.Option(min=1, help="Of the processor, that one graph may take.")
+        int, typer.Option(min=1, help="The CPU time limit per graph.")
     ] = ProcessLimits.seconds,
     megabytes: Annotated[
-        int, typer.Option(min=64, help="Of memory, that one file may use.")
+        int, typer.Option(min=64, help="The memory limit per file.")
     ] = ProcessLimits.megabytes,
 ) -> None:
-    """Run each file's class Value on graphs, grade it, and say in words what is wrong."""
+    """Run each file's class Value on graphs, grade it, and explain what is wrong."""
     missing = supported()
     if missing:
         raise fail(missing)
     if json and as_csv:
-        raise fail("--json and --csv exclude each other")
+        raise fail("--json and --csv cannot be used together")
     checked = _with_progress(files, seed, ProcessLimits(seconds, megabytes))
     if json:
         report = {"schema": "gradwalk.check/1", "seed": seed, "out_of": OUT_OF}
@@ -184,12 +184,12 @@ def quiz(
     seed: Annotated[
         str, typer.Option(metavar="ID", help="Any text, such as a student's name.")
     ] = "gradwalk",
-    count: Annotated[int | None, typer.Option(min=1, help="How many questions; else 10.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Number of questions; else 10.")] = None,
     format: Annotated[
-        str, typer.Option(metavar="|".join(FORMATS), help="gift is what Moodle imports.")
+        str, typer.Option(metavar="|".join(FORMATS), help="Moodle imports gift.")
     ] = "text",
     answers: Annotated[
-        bool, typer.Option("--answers", help="With answers, and what wrong ones mean.")
+        bool, typer.Option("--answers", help="Add the answers and explain wrong ones.")
     ] = False,
 ) -> None:
     """Draw a quiz from the question bank: the same ID gives the same quiz on every machine.

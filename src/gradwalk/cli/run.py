@@ -39,7 +39,7 @@ def run(
     out: Annotated[
         str | None,
         _watching(
-            "The folder of the trace and the report. Default: a new folder gradwalk-report.",
+            "The folder for the trace and the report. Default: a new folder gradwalk-report.",
             "FOLDER",
         ),
     ] = None,
@@ -54,7 +54,7 @@ def run(
     warmup: Annotated[
         int | None,
         _watching(
-            "The first steps, in which the square of that factor applies. Default: 10.",
+            "The number of first steps, to which the square of that factor applies. Default: 10.",
             "STEPS",
         ),
     ] = None,

@@ -56,7 +56,7 @@ class Source:
         if name in self.names:
             node_index = self.trace.lookup(self.names[name])
             if node_index is None:
-                raise KeyError(f"'{name}' is not part of what is differentiated")
+                raise KeyError(f"'{name}' is not part of the differentiated expression")
             return node_index
         op, _, index = name.rpartition("#")
         if index.isdecimal() and int(index) < len(self.trace):
@@ -115,7 +115,7 @@ def _from_expression(text: str, values: dict[str, float]) -> Source:
     if built.unused:
         notes.append(f"not part of {built.root.label}: {', '.join(built.unused)}")
     if not built.root.inputs:
-        notes.append("nothing is computed from anything here")
+        notes.append("the expression has no operation to differentiate")
     title = " ".join(text.split())
     return Source(title, built.trace(), notes, dict(built.names), text, values)
 
@@ -166,7 +166,7 @@ def _told(what: str, arguments: dict[str, Value]) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [f for f in frames if not own_files[f.filename] and "importlib" not in f.filename]
-        lines = [f"{what} did not run to its end"]
+        lines = [f"{what} did not finish"]
         lines += [f"  {Path(f.filename).name}:{f.lineno}: {f.line}" for f in theirs[-DEEPEST:]]
         lines += "".join(traceback.format_exception_only(error)).rstrip().split("\n")
         if arguments and isinstance(error, TypeError):

@@ -56,7 +56,7 @@ def studio(
         str | None,
         typer.Option(
             metavar="FILE.html",
-            help="Write one HTML file that works without Python and network, and exit.",
+            help="Write one HTML file that works without Python or a network, and exit.",
             show_default=False,
         ),
     ] = None,
@@ -119,10 +119,10 @@ def _serve(what: str, values: list[str], port: int | None, host: str, browser: b
     running = Studio(sessions, port, host)
     url = running.url(session, link)
     if port is None and running.port != FIRST_PORT:
-        say(f"(port {FIRST_PORT} is taken, so it is {running.port})")
+        say(f"(port {FIRST_PORT} is taken; using {running.port})")
     say(f"gradwalk studio: {url}")
     if browser and not open_in_browser(url):
-        say("(no browser was found here: open the address in one on this machine)")
+        say("(no browser was found: open the address in one on this machine)")
     say("Ctrl+C ends it")
     running.wait()
 

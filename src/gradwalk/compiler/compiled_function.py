@@ -119,8 +119,8 @@ class Compiled(Introspection):
             if not _warned_of_fallback:
                 _warned_of_fallback = True
                 warnings.warn(
-                    f"{self.name}, and all that is compiled from now on, runs as NumPy, op by op: "
-                    f"{error}",
+                    f"{self.name} runs in NumPy, op by op, and so will every function compiled "
+                    f"from now on: {error}",
                     UserWarning,
                     stacklevel=6,
                 )
@@ -131,11 +131,11 @@ class Compiled(Introspection):
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"{self.name} has been compiled {MOST_SPECIALIZATIONS} times, each for other "
+                f"{self.name} has been compiled {MOST_SPECIALIZATIONS} times, each for different "
                 "shapes, dtypes, modes, values of arguments or objects in the variables it reads; "
-                "from now on each new program replaces the oldest. Fix: give it fewer different "
-                "shapes (pad the last batch), make a number that changes a float or a tensor, and "
-                "pass what changes as an argument.",
+                "from now on each new program replaces the oldest. Fix: call it with fewer "
+                "different shapes (pad the last batch), make a number that changes a float or a "
+                "tensor, and pass what changes as an argument.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -112,13 +112,13 @@ class ConcatDataset(Dataset):
     def __init__(self, datasets: Any) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise ValueError("there is nothing to put together")
+            raise ValueError("ConcatDataset needs at least one dataset")
         self.cumulative_sizes = list(accumulate(len(dataset) for dataset in self.datasets))
 
     def __getitem__(self, index: int) -> Any:
         length = len(self)
         if not -length <= index < length:
-            raise IndexError(f"index {index} of a set with {length} samples")
+            raise IndexError(f"index {index} is out of range for {length} samples")
         index %= length
         which = bisect_right(self.cumulative_sizes, index)
         before = self.cumulative_sizes[which - 1] if which else 0

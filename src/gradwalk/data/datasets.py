@@ -100,7 +100,7 @@ class Characters(Dataset):
     def __init__(self, text: str, length: int = 64, vocabulary: str | None = None) -> None:
         if length < 1 or len(text) <= length:
             raise ValueError(
-                f"a text of {len(text)} characters has no window of {length} with one to follow"
+                f"a text of {len(text)} characters has no window of {length} followed by one more"
             )
         self.vocabulary = "".join(sorted(set(text))) if vocabulary is None else vocabulary
         self._numbers = {character: i for i, character in enumerate(self.vocabulary)}
@@ -122,7 +122,7 @@ class Characters(Dataset):
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"window {index} of {len(self)}")
+            raise IndexError(f"window {index} is out of range: there are {len(self)}")
         index %= len(self)
         codes = self.codes._array
         window = codes[index : index + self.length + 1]

@@ -70,7 +70,7 @@ class DataLoader:
         if self.streams and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError("a stream of samples has its own order: no shuffle and no sampler")
         if batch_sampler is not None and (sampler is not None or shuffle or drop_last):
-            raise ValueError("a batch_sampler leaves nothing to sampler, shuffle or drop_last")
+            raise ValueError("batch_sampler excludes sampler, shuffle and drop_last")
         if num_workers < 0 or prefetch_factor < 1:
             raise ValueError("num_workers must not be negative, prefetch_factor at least 1")
         self.sampler: Iterable[int] | None = sampler

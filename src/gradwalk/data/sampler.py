@@ -67,7 +67,7 @@ class RandomSampler(Sampler):
         generator: Generator | None = None,
     ) -> None:
         if num_samples is not None and num_samples <= 0:
-            raise ValueError(f"num_samples must be above 0, and is {num_samples}")
+            raise ValueError(f"num_samples must be above 0, not {num_samples}")
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples

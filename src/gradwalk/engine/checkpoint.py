@@ -110,7 +110,7 @@ class _Region:
                     self._refuse_changed(node, array, self.ended, again)
                 self.again[index] = (node.saved, node.clock, node.out_clock)
         if not _alike(self.traces, _traces(result)):
-            raise self._differs("gave other numbers when it was run again for backward.")
+            raise self._differs("gave different numbers when backward ran it again.")
 
     def _name(self) -> str:
         return f"the checkpointed function {getattr(self.function, '__name__', self.function)}"
@@ -119,15 +119,15 @@ class _Region:
         for (name, metas), node in zip(self.made, nodes, strict=False):
             if name != node.op.name or metas != node.out_metas:
                 raise self._differs(
-                    "did something else when it was run again for backward: "
+                    "behaved differently when backward ran it again: "
                     f"{name} gave {_shapes(metas)} the first time, now "
                     f"{node.op.name} gives {_shapes(node.out_metas)}.\n"
                     f"  at:                {made_at(node)}"
                 )
         if len(nodes) != len(self.made):
             raise self._differs(
-                f"recorded {len(self.made)} operations the first time and {len(nodes)} when it was "
-                "run again for backward."
+                f"recorded {len(self.made)} operations the first time and {len(nodes)} when "
+                "backward ran it again."
             )
 
     def _differs(self, what: str) -> AutogradError:

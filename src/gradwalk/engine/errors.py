@@ -63,7 +63,7 @@ def locked_view(view: Any, lock: str, place: str) -> AutogradError:
     """A view with unknown history was about to be changed in place."""
     return AutogradError(
         f"{name_of(view)} shares memory with another tensor, and {lock}: changing it in place "
-        "would change that tensor without its gradient knowing.\n"
+        "would change that tensor without recording it for the gradient.\n"
         f"  made at:      {made_at(view)}\n"
         f"  changed at:   {place}\n"
         "Fix: .clone() it first, or make it where gradients are recorded."
@@ -74,7 +74,7 @@ def stale_view(tensor: Any, view: Any) -> AutogradError:
     """A view with unknown history was used after its base was changed."""
     return AutogradError(
         f"{name_of(tensor)} shares memory with {name_of(view.base)}, which was changed in place "
-        f"since, and {view.lock}: how it depends on the change is not known.\n"
+        f"since, and {view.lock}: how it depends on that change was not recorded.\n"
         f"  made at:      {made_at(tensor)}\n"
         f"  changed at:   {made_at(view.base._node or view.base)}\n"
         "Fix: make it again after the change, or .clone() it before."

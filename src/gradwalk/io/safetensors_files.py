@@ -67,7 +67,7 @@ def array_of(value: Any, name: str) -> Array:
             "things with gradwalk.save_run, or from PyTorch go through gradwalk.io.from_torch."
         )
     if array.dtype.newbyteorder("<") not in _NAMES:
-        raise TypeError(f"{name!r} holds {array.dtype}, which a safetensors file cannot")
+        raise TypeError(f"{name!r} holds {array.dtype}, which a safetensors file cannot hold")
     return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
 
 
@@ -137,7 +137,7 @@ def parse(content: bytes, path: Path) -> tuple[dict[str, Array], dict[str, str]]
     arrays = {name: _array(path, name, entries[name]) for name in header}
     stored = metadata.get("checksum", "")
     if stored.startswith("crc32 ") and stored != checksum(arrays, metadata):
-        raise wrong(path, "its checksum does not fit its content: it was damaged after writing")
+        raise wrong(path, "its checksum does not match its content: it was damaged after writing")
     return arrays, metadata
 
 
@@ -150,7 +150,7 @@ def _header(path: Path, content: bytes) -> dict[str, Any]:
         raise wrong(path, f"it has only {len(content)} bytes")
     length = int.from_bytes(content[:8], "little")
     if length > _LONGEST_HEADER:
-        raise wrong(path, f"its header would be {length:,} bytes long: no safetensors file")
+        raise wrong(path, f"its header would be {length:,} bytes long: not a safetensors file")
     if length > (left := len(content) - 8):
         cut = f"its header should have {length:,} bytes, and {left:,} are left"
         raise wrong(path, f"it is cut off or not a safetensors file: {cut}")
@@ -167,7 +167,7 @@ def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Reject duplicate names in a JSON object, on which readers disagree."""
     twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     if twice:
-        raise ValueError(f"a name is there twice: {', '.join(sorted(twice))}")
+        raise ValueError(f"a name occurs twice: {', '.join(sorted(twice))}")
     return dict(pairs)
 
 

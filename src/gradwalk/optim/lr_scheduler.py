@@ -144,7 +144,7 @@ class ConstantLR(LRScheduler):
 
     def _check(self) -> None:
         if not 0 <= self.factor <= 1:
-            raise ValueError(f"factor must be from 0 to 1, and is {self.factor}")
+            raise ValueError(f"factor must be from 0 to 1, not {self.factor}")
 
     def get_lr(self) -> list[float]:
         """× factor at the start, and back at the end."""
@@ -294,7 +294,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             epoch = epoch or 0
             if epoch < 0:
-                raise ValueError(f"the epoch must not be negative, and is {epoch}")
+                raise ValueError(f"the epoch must be at least 0, not {epoch}")
             start, length = 0, self.T_0
             while epoch >= start + length:
                 start, length = start + length, length * self.T_mult
@@ -348,7 +348,7 @@ class ChainedScheduler(_Several):
     def step(self, epoch: int | None = None) -> None:
         """Step every schedule."""
         if epoch is not None:
-            raise NotImplementedError("ChainedScheduler goes on one step at a time")
+            raise NotImplementedError("ChainedScheduler advances one step at a time")
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._rates()
@@ -398,7 +398,7 @@ class SequentialLR(_Several):
     def step(self, epoch: int | None = None) -> None:
         """Step the schedule whose turn it is."""
         if epoch is not None:
-            raise NotImplementedError("SequentialLR goes on one step at a time")
+            raise NotImplementedError("SequentialLR advances one step at a time")
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]

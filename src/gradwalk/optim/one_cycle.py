@@ -40,7 +40,7 @@ class OneCycleLR(LRScheduler):
         if total <= 0:
             raise ValueError("give total_steps, or epochs and steps_per_epoch, above 0")
         if not 0 <= pct_start <= 1:
-            raise ValueError(f"pct_start must be from 0 to 1, and is {pct_start}")
+            raise ValueError(f"pct_start must be from 0 to 1, not {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
         momenta = {"momentum", "betas"} & set(optimizer.defaults)

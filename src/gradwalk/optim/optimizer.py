@@ -324,9 +324,9 @@ def _check(group: Group) -> None:
     for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "momentum_decay", "alpha"):
         value = group.get(name, 0)
         if not value >= 0:
-            raise ValueError(f"{name} must not be negative, and is {value}")
+            raise ValueError(f"{name} must be at least 0, not {value}")
     for i, beta in enumerate(group.get("betas", ())):
         if not 0 <= beta < 1:
-            raise ValueError(f"betas[{i}] must be at least 0 and below 1, and is {beta}")
+            raise ValueError(f"betas[{i}] must be at least 0 and below 1, not {beta}")
     if not 0 <= group.get("rho", 0) <= 1:
-        raise ValueError(f"rho must be from 0 to 1, and is {group['rho']}")
+        raise ValueError(f"rho must be from 0 to 1, not {group['rho']}")

@@ -42,7 +42,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._check_optimizer(optimizer)
         vars(self).update(options, optimizer=optimizer)
         if self.factor >= 1:
-            raise ValueError(f"factor must be below 1, and is {self.factor}")
+            raise ValueError(f"factor must be below 1, not {self.factor}")
         if self.mode not in ("min", "max") or self.threshold_mode not in ("rel", "abs"):
             raise ValueError("mode is 'min' or 'max', threshold_mode is 'rel' or 'abs'")
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr

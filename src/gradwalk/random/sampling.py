@@ -126,7 +126,7 @@ def randperm(
 ) -> Tensor:
     """A random order of 0 to n − 1."""
     if n < 0:
-        raise ValueError(f"randperm: n must not be negative, and is {n}")
+        raise ValueError(f"randperm: n must be at least 0, not {n}")
     order = _stream(generator).permutation(int(n))
     return leaf(order, **options)
 

@@ -1,8 +1,8 @@
 """Value: one number that remembers how it was made. The whole of backpropagation on one page.
 
 A Value holds its number (`data`), its gradient (`grad`), the op that made it and that op's
-`inputs`. Going forward, every operator makes a new Value. Going backward, each Value hands every
-input its own gradient × the local derivative; what arrives at an input is added.
+`inputs`. Going forward, every operator makes a new Value. Going backward, each Value passes its
+own gradient × the local derivative to every input; each input adds up what it receives.
 """
 
 from __future__ import annotations

@@ -138,8 +138,8 @@ def listening(host: str, port: int | None) -> socket.socket:
         except OSError as error:
             if port is not None:
                 raise StudioError(
-                    f"port {port} cannot be used: {error.strerror}. Fix: another --port, or none "
-                    "at all, and a free one is found"
+                    f"port {port} cannot be used: {error.strerror}. Fix: choose another --port, or "
+                    "omit it to use a free one"
                 ) from None
             failure = error
     raise StudioError(f"no port of {address} can be used: {failure.strerror}")
@@ -259,7 +259,7 @@ def show(
         say("Ctrl+C ends it")
         shown.wait()
     elif not _interactive():
-        say("(it lives as long as this program: show(..., wait=True) waits for you)")
+        say("(it ends with this program; show(..., wait=True) keeps it open)")
     return shown
 
 

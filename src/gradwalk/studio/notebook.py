@@ -41,7 +41,7 @@ class StudioFrame:
     def __getattr__(self, name: str) -> Any:
         why = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name in SYNCED:
-            why = f"the page tells its {name} only through anywidget, which is not installed. Fix: "
+            why = f"the page sends its {name} only through anywidget, which is not installed. Fix: "
             why += "pip install 'gradwalk[jupyter]'"
         raise AttributeError(why)
 

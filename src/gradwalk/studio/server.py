@@ -223,7 +223,7 @@ async def _question(request: Request) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON; write it as text")
+    raise ValueError(f"{name} is not valid in JSON; write it as text")
 
 
 def _depth(value: Any) -> int:
@@ -277,7 +277,7 @@ def _safely(handler: Handler) -> Handler:
         except TooBusy:
             return _json({"error": "the server is busy with other requests: try again"}, 503)
         except TookTooLong:
-            return _json({"error": "this took too long, and was given up"}, 504)
+            return _json({"error": "this took too long and was stopped"}, 504)
         except (AnswerTooLarge, MemoryError) as error:
             return _json({"error": str(error) or "too large for this machine"}, 413)
         except NotBuilt as error:

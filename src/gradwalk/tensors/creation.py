@@ -206,7 +206,7 @@ def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) ->
         first, last = int(first), int(last)
     count = operator.index(steps)
     if count < 0:
-        raise ValueError(f"{name}: the number of steps must not be negative, and is {count}")
+        raise ValueError(f"{name}: the number of steps must be at least 0, not {count}")
     by, place = (last - first) / max(count - 1, 1), np.arange(count)
     from_end = np.float64(last) - by * (count - 1 - place)
     return np.where(place < max(count // 2, 1), first + by * place, from_end)

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 
 if find_spec("torch") is None:
     raise ModuleNotFoundError(
-        "gradwalk.torch looks into programs of PyTorch, and PyTorch is not installed. "
+        "gradwalk.torch inspects PyTorch programs, and PyTorch is not installed. "
         "Fix: pip install 'gradwalk[torch]'",
         name="torch",
     )

@@ -216,7 +216,7 @@ def test_without_the_backend_it_runs_as_numpy(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(BACKENDS, "llvm", "gradwalk.compiler.nowhere")
     monkeypatch.setattr(function_module, "_warned_of_fallback", False)
     run = gw.compile(lambda x: x * 2)
-    with pytest.warns(UserWarning, match="runs as NumPy"):
+    with pytest.warns(UserWarning, match="runs in NumPy"):
         assert run(gw.ones(1)).item() == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -374,13 +374,13 @@ ASKED: dict[str, Any] = {
     "time": lambda x: x * time.perf_counter(),
     "an iterator": lambda x: x * next(NUMBERS),
     "random.Random": lambda x: x * DRAW.random(),
-    "generator of NumPy": lambda x: x * NUMPY_DRAW.random(),
+    "NumPy generator": lambda x: x * NUMPY_DRAW.random(),
 }
 
 
 @pytest.mark.parametrize("what", ASKED)
 def test_what_gives_another_value_every_time_warns(what: str) -> None:
-    with pytest.warns(UserWarning, match=rf"asked .*{what}.*test_environment_guards\.py"):
+    with pytest.warns(UserWarning, match=rf"used .*{what}.*test_environment_guards\.py"):
         compiled(ASKED[what])(X)
 
 
@@ -392,7 +392,7 @@ def test_what_is_put_into_a_list_is_refused_and_taken_out() -> None:
         return x
 
     run = compiled(function)
-    with pytest.raises(gw.TraceError, match="put into a list") as error:
+    with pytest.raises(gw.TraceError, match="outside itself, in a list") as error:
         run(X)
     assert "history.append(x.sum())" in str(error.value)
     assert history == []

@@ -314,7 +314,7 @@ def test_the_graph_with_numbers() -> None:
     step(x, y)
     moved = trace["becomes model.0.weight"].value
     np.testing.assert_allclose(moved, model[0].weight.detach().numpy(), rtol=1e-4, atol=1e-6)
-    with pytest.raises(ValueError, match="not for these arguments"):
+    with pytest.raises(ValueError, match="was not compiled for these arguments"):
         step.graph_of(numbers(9, 4), classes(3, 9))
 
 
@@ -342,8 +342,8 @@ def test_what_numpy_runs_is_told_once() -> None:
     (report,) = inverted.explain(time=True).programs
     (by_numpy,) = [k for k in report.kernels if k.kind == "NumPy"]
     assert by_numpy.ops == ["inv"] and by_numpy.seconds is not None
-    assert f"kernel {by_numpy.number} runs as NumPy: inv" in str(report)
-    assert "runs as NumPy" in inverted.source(kernel=by_numpy.number)
+    assert f"kernel {by_numpy.number} runs in NumPy: inv" in str(report)
+    assert "runs in NumPy" in inverted.source(kernel=by_numpy.number)
 
 
 @pytest.mark.filterwarnings("error")

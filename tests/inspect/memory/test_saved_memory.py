@@ -335,13 +335,13 @@ def test_a_budget_that_is_too_small_says_what_is_possible() -> None:
     model = tanh_layers(12)
     x = gw.randn(64, 32)
     memory = recorded(lambda: model(x).sum())
-    with pytest.raises(ValueError, match=r"no way to checkpoint 12 modules gets below") as caught:
+    with pytest.raises(ValueError, match=r"no checkpoints of these 12 modules get below") as caught:
         memory.plan(memory.peak // 10)
     number, unit = str(caught.value).split("below ")[1].split(";")[0].split()
     least = float(number) * 1024 ** ("B", "KiB", "MiB").index(unit)
     plan = memory.plan(int(least * 1.01))
     assert measured(lambda: plan.run(model, x).sum()) <= least * 1.01
-    with pytest.raises(ValueError, match="no way to checkpoint"):
+    with pytest.raises(ValueError, match="no checkpoints of these"):
         memory.plan(0)
 
 
@@ -367,7 +367,7 @@ def test_run_refuses_what_was_not_planned() -> None:
     x = gw.randn(64, 32)
     memory = recorded(lambda: model(x).sum())
     plan = memory.plan(int(0.7 * memory.peak))
-    with pytest.raises(ValueError, match="about 6 modules"):
+    with pytest.raises(ValueError, match="covers 6 modules"):
         plan.run(model[:3], x)
     layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(6))
 
@@ -380,7 +380,7 @@ def test_run_refuses_what_was_not_planned() -> None:
     memory = recorded(between)
     plan = memory.plan(int(0.7 * memory.peak))
     assert plan.segments and plan.peak <= plan.budget
-    with pytest.raises(ValueError, match="something else is computed"):
+    with pytest.raises(ValueError, match="computes something else between"):
         plan.run(layers, x)
 
 
@@ -494,7 +494,7 @@ def test_the_smallest_budget_that_is_named_is_one_that_is_enough() -> None:
     with gw.record() as trace:
         model(gw.randn(256, 64)).square().mean().backward()
     memory = saved_memory(trace)
-    with pytest.raises(ValueError, match="gets below 384 KiB"):
+    with pytest.raises(ValueError, match="get below 384 KiB"):
         memory.plan(budget=10_000)
     assert memory.plan(budget=384 * 1024).peak == 384 * 1024
     with pytest.raises(TypeError, match="a number of bytes"):

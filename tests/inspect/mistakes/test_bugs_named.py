@@ -27,7 +27,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "factor": ("a constant factor",),
     "missing": ("missing",),
     "term": ("a term is missing", "a factor is missing", "a factor or a term is missing"),
-    "mask": ("too much", "a mask is left out"),
+    "mask": ("too much", "omits a factor, a term or a mask"),
     "swapped": ("swapped",),
     "transpose": ("transposed",),
     "unsummed": ("not summed over a broadcast axis",),

@@ -109,7 +109,7 @@ def test_of_several_wrong_ones_the_one_nearest_to_the_loss_is_where_to_begin(
         network.loss, {network.w1: hand["w1"] * 2, network.h: hand["h"] * 2, network.w2: hand["w2"]}
     )
     assert found.first_wrong == "h"
-    assert "Begin with h" in str(found)
+    assert "Start with h" in str(found)
 
 
 def test_labels_and_the_other_order_and_no_loss(network: Network) -> None:

@@ -231,7 +231,7 @@ def test_wrong_sign():
         (gw.square, lambda g, x: x * g, "overwritten (= instead of +=)"),
         (lambda x: x**3, lambda g, x: x * x * g, "1/3 times the derivative: 3 is the size of"),
         (lambda x: x.mean(), lambda g, x: g.expand(3), "input axis 0: summed where the forward ta"),
-        (lambda x: x.sum(), lambda g, x: g.expand(3) / 3, "averaged where the sum is meant"),
+        (lambda x: x.sum(), lambda g, x: g.expand(3) / 3, "averaged instead of summed"),
         (lambda x: x.var(), lambda g, x: (x - x.mean()) * g * (2 / 3), "takes n for n - 1"),
         (lambda x: gw.log(x * x) / 3, lambda g, x: g / x / 1.5 / np.log(2), "base 2"),
         (gw.sin, lambda g, x: -2 * gw.cos(x) * g, "wrong sign and a constant factor"),
@@ -247,7 +247,7 @@ def test_constant_factor(forward, backward, said):
 def test_a_factor_between_two_single_numbers_is_not_claimed():
     text, diagnosis = failure(custom(gw.sin, lambda g, x: 0.7317 * gw.cos(x) * g), leaf(1.0))
     assert "factor" not in diagnosis
-    assert "does not belong to the forward" in diagnosis
+    assert "does not match the forward" in diagnosis
     assert "Custom.backward" in text
 
 
@@ -261,7 +261,7 @@ def test_transposed():
     wrong = gw.define("wrong_matmul", np.matmul, inputs=("x", "y"),
                       vjp=[lambda g, y: g @ y, lambda g, x: x.mT @ g])  # fmt: skip
     text, diagnosis = failure(wrong, square, matrix(3, 3) * 2)
-    assert diagnosis.startswith("transposed: backward multiplies by the Jacobian where its transp")
+    assert diagnosis.startswith("transposed: backward multiplies by the Jacobian instead of its t")
     assert "that of op 'wrong_matmul', gradient for its input 0" in text
 
 
@@ -283,14 +283,14 @@ def test_not_summed_over_a_broadcast_axis(kept, index):
 def test_averaged_over_a_broadcast_axis():
     rows = gw.ones(4, 3, dtype=gw.float64)
     _, diagnosis = failure(custom(lambda b: b + rows, lambda g, b: g.mean(0)), vector())
-    assert "1/4 times the derivative: 4 is the size of output axis 0: averaged where" in diagnosis
-    assert "broadcast forward is summed backward" in diagnosis
+    assert "1/4 times the derivative: 4 is the size of output axis 0: averaged instead" in diagnosis
+    assert "backward pass of a broadcast is a sum" in diagnosis
 
 
 def test_summed_where_each_element_has_its_own():
     wrong = custom(gw.exp, lambda g, x: (g * gw.exp(x)).sum(1, keepdim=True).expand(2, 3))
     _, diagnosis = failure(wrong, matrix())
-    assert diagnosis.startswith("summed over input axis 1 and handed to every element alike")
+    assert diagnosis.startswith("summed over input axis 1 and passed to every element alike")
     wrong = custom(gw.exp, lambda g, x: (g * gw.exp(x)).mean(0, keepdim=True).expand(2, 3))
     assert failure(wrong, matrix())[1].startswith("averaged over input axis 0")
 
@@ -450,7 +450,8 @@ def test_not_finite():
 
 def test_float32_input():
     _, diagnosis = failure(gw.tanh, leaf([0.5, -2.0], gw.float32))
-    assert diagnosis.startswith("float32 input: at eps = 1e-06 what is seen is mostly rounding.")
+    first = "float32 input: at eps = 1e-06 the differences are mostly rounding."
+    assert diagnosis.startswith(first)
     assert "in float64 the check passes: use dtype=gradwalk.float64" in diagnosis
 
 
@@ -507,4 +508,4 @@ def test_not_deterministic():
     assert text.startswith("gradcheck: func is not deterministic")
     assert gradcheck(lambda x: x * (1 + 1e-13 * float(random.random())), vector(), nondet_tol=1e-9)
     _, diagnosis = failure(custom(gw.sin, lambda g, x: g * float(random.normal())), vector())
-    assert diagnosis.startswith("not deterministic: backward gives another gradient")
+    assert diagnosis.startswith("not deterministic: a second run of backward gives")

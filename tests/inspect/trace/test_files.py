@@ -294,7 +294,7 @@ def test_anything_anywhere_is_refused_or_can_be_used(tmp_path: Path, scalar: boo
 def test_foreign_files(tmp_path: Path) -> None:
     path = tmp_path / "x"
     gw.save({"a": gw.ones(2)}, path)
-    with pytest.raises(gw.io.FileError, match=r"no trace. Fix: gradwalk.load"):
+    with pytest.raises(gw.io.FileError, match=r"not a trace. Fix: gradwalk.load"):
         load_trace(path)
     for content in (b"", b"PK\x03\x04zip", b"{}", b"\xff" * 100):
         path.write_bytes(content)

@@ -178,7 +178,7 @@ def test_only_the_last_files_are_kept(tmp_path: Path) -> None:
         (b"\x93NUMPY....", "NumPy array"),
         (b"\xff" * 64, "header would be"),
         (b"\x10\x00\x00\x00\x00\x00\x00\x00{", "cut off"),
-        (b"\x02\x00\x00\x00\x00\x00\x00\x00{}", "no trace"),
+        (b"\x02\x00\x00\x00\x00\x00\x00\x00{}", "not a trace"),
     ],
     ids=["empty", "zip", "npy", "noise", "cut", "other"],
 )

@@ -326,7 +326,7 @@ def test_the_command_says_which_port_it_took(
     monkeypatch.setattr("gradwalk.studio.launch.FIRST_PORT", taken)
     monkeypatch.setattr(sys.modules["gradwalk.cli.studio"], "FIRST_PORT", taken)
     result = command("--no-browser")
-    assert f"(port {taken} is taken, so it is {at_once[0].port})" in result.output
+    assert f"(port {taken} is taken; using {at_once[0].port})" in result.output
 
 
 @pytest.mark.slow

@@ -64,10 +64,10 @@ def _unaligned(text: CallText) -> list[int]:
 
 
 def _shared_memory(position: int, other: int | None = None) -> TraceError:
-    known = "a tensor that the function knows by itself" if other is None else f"argument {other}"
+    known = "a tensor that the function captures" if other is None else f"argument {other}"
     return TraceError(
         f"argument {position} of a compiled function shares memory with {known}, and one of the "
-        "two is changed in place.\nFix: pass a .clone(), or do not pass it at all."
+        "two is changed in place.\nFix: pass a .clone(), or do not pass it."
     )
 
 

@@ -158,10 +158,10 @@ class Environment:
         if refused:
             where, thing = refused[0]
             raise untraceable(
-                f"what a compiled function made was put into {where}, outside of it: later calls "
-                "would not do that.",
-                "return it, and put it there outside; or change a tensor there in place, as with "
-                "copy_().",
+                f"a compiled function stored a result outside itself, in {where}: later calls "
+                "would not store theirs.",
+                "return it and store it outside the function, or change a tensor there in place, "
+                "as with copy_().",
                 **{"made at": _traced_in(thing)[0]._array.line},
             )
         return assigned
@@ -188,8 +188,8 @@ class Environment:
     def _warn(self, code: CodeType | None, what: str) -> None:
         warnings.warn(
             f"a compiled function changed {what} while it was traced ({where_text(code, 0)}); "
-            "later calls will not. Fix: change it outside, or keep it in a tensor that is changed "
-            "in place.",
+            "later calls will not change it. Fix: change it outside, or keep it in a tensor and "
+            "change that in place.",
             UserWarning,
             stacklevel=7,
         )
@@ -395,7 +395,7 @@ class Environment:
             self.once.append(("a random.Random", thing.getstate, thing.getstate()))
         elif _kind(thing) == _NUMPY_GENERATOR:
             state = functools.partial(_generator_state, thing)
-            self.once.append(("a generator of NumPy", state, state()))
+            self.once.append(("a NumPy generator", state, state()))
         elif isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):
             self._happens_once(f"an iterator ({type(thing).__name__})")
         elif isinstance(thing, functools.partial):
@@ -464,9 +464,9 @@ def _generator_state(generator: Any) -> str:
 
 def _warn_of_draw(what: str, where: str) -> None:
     warnings.warn(
-        f"a compiled function asked {what} while it was traced ({where}): every call has what this "
-        "one got. Fix: ask outside, and pass what it gives as an argument (a tensor or a float); "
-        "draw random numbers with gradwalk (gradwalk.rand).",
+        f"a compiled function used {what} while it was traced ({where}): every later call repeats "
+        "this result. Fix: use it outside, and pass the result as an argument (a tensor or a "
+        "float); draw random numbers with gradwalk (gradwalk.rand).",
         UserWarning,
         stacklevel=8,
     )

@@ -134,7 +134,7 @@ def capture_step(tracer: Tracer, optimizer: Any) -> None:
     """Before a step: replace its numbers, and capture the state of the parameters that move."""
     if optimizer._flat_state:
         raise untraceable(
-            f"{type(optimizer).__name__}.step inside a compiled function: it looks at numbers to "
+            f"{type(optimizer).__name__}.step inside a compiled function: it reads values to "
             "decide how far to go.",
             "compile the closure (the loss and its backward), and call step outside.",
         )

@@ -26,9 +26,9 @@ def _refusing(how: str) -> Any:
 
     def method(scalar: RuntimeScalar, *_: Any) -> Any:
         raise untraceable(
-            f"{how} of {scalar!r}: the result would stay as it is in every later call.",
+            f"{how} of {scalar!r}: every later call would repeat this result.",
             "use arithmetic (x ** 0.5 instead of math.sqrt(x)); or, if it is an argument, name it "
-            "in static= of gradwalk.compile, which compiles anew for every value.",
+            "in static= of gradwalk.compile, which recompiles for every value.",
         )
 
     return method

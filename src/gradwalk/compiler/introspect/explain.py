@@ -98,7 +98,7 @@ class ProgramReport(Report):
             f"{self.title}: {_many(self.calls, 'call')} in {_many(len(self.kernels), 'kernel')}; "
             f"{in_operations(work)}, {in_bytes(moved)} moved",
             f"  {_many(self.threads, 'thread')}; {_many(barriers, 'barrier')} (|); "
-            "short kernels are run by one",
+            "one thread runs short kernels",
         ]
 
     def _table(self) -> list[str]:
@@ -126,7 +126,7 @@ class ProgramReport(Report):
         lines = [shortened(f"  {line}") for line in sorted(users, key=lambda x: (x.file, x.line))]
         for k in self.kernels:
             if k.reason:
-                lines += _paragraph(f"kernel {k.number} runs as NumPy: {k.reason}")
+                lines += _paragraph(f"kernel {k.number} runs in NumPy: {k.reason}")
         lines.append(
             f"  {_many(self.buffers, 'buffer')} in {in_bytes(self.arena)} "
             f"({in_bytes(self.without_reuse)} without reuse)"

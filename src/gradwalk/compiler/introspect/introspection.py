@@ -39,7 +39,7 @@ class Introspection:
     def _newest(self) -> Specialization:
         if self.newest is None:
             raise RuntimeError(
-                f"{self.name} has not been compiled yet: that happens at its first call. "
+                f"{self.name} has not been compiled yet: its first call compiles it. "
                 "Fix: call it once."
             )
         return self.newest
@@ -80,7 +80,7 @@ class Introspection:
             one = kernels[number]
             if one is None:
                 reason = executable.reasons[number]
-                parts[f"NumPy {number}"] = f"; kernel {number} runs as NumPy: {reason}"
+                parts[f"NumPy {number}"] = f"; kernel {number} runs in NumPy: {reason}"
             elif one.name not in parts:
                 same = [k for k in chosen if getattr(kernels[k], "name", None) == one.name]
                 head = f"; kernel {', '.join(map(str, same))}\n"
@@ -142,7 +142,7 @@ def warn_of_numpy(name: str, executable: Any) -> bool:
         [
             f"{name} needs ops that have no native kernel:",
             *dict.fromkeys(lines),
-            "They run as NumPy between native ones, with the same results "
+            "NumPy runs them between the native kernels, with the same results "
             "(docs/compile/native-ops.md).",
         ]
     )

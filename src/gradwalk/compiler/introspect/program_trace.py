@@ -68,7 +68,7 @@ def _values(
     )
     if memories is None:
         raise ValueError(
-            f"the newest program of {compiled.name} is not for these arguments. "
+            f"the newest program of {compiled.name} was not compiled for these arguments. "
             "Fix: call it with them first."
         )
     arguments = [tensor._array.copy() for tensor in given.tensors]

@@ -38,16 +38,16 @@ def check_apart(trace: TracedProgram, written: list[int]) -> None:
     for memory in trace.captured:
         if not memory.array.flags.aligned:
             raise TraceError(
-                f"a tensor that the compiled function knows (of shape {memory.array.shape}) is "
-                "not aligned to the size of its elements.\nFix: .clone() it before."
+                f"a tensor that the compiled function captures (of shape {memory.array.shape}) is "
+                "not aligned to the size of its elements.\nFix: .clone() it first."
             )
     pair = overlap([memory.array for memory in trace.captured], written)
     if pair is not None:
         shapes = [trace.captured[n].array.shape for n in pair]
         raise TraceError(
-            f"two tensors that the compiled function knows (of shapes {shapes[0]} and "
-            f"{shapes[1]}) share memory in a way that cannot be said by views, and one of them is "
-            "changed in place.\nFix: .clone() one of them before."
+            f"two tensors that the compiled function captures (of shapes {shapes[0]} and "
+            f"{shapes[1]}) share memory in a way that views cannot express, and one of them is "
+            "changed in place.\nFix: .clone() one of them first."
         )
 
 

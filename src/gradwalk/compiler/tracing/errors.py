@@ -44,8 +44,8 @@ def untraceable(what: str, fix: str, **lines: tuple[Any, int]) -> TraceError:
 def numbers_wanted(how: str, thing: Any, line: tuple[Any, int]) -> TraceError:
     """The error for reading the numbers of an abstract array."""
     return untraceable(
-        f"{how} of {thing}: inside a compiled function this has no numbers yet, and what Python "
-        "did with them now would stay as it is in every later call.",
+        f"{how} of {thing}: a compiled function is traced without values, and every later call "
+        "would repeat what Python decides now.",
         "choose with gradwalk.where(condition, a, b) instead of `if`; return the tensor and look "
         "at it outside; or, if it is the same in every call, compute it outside.",
         **{"made at": line},

@@ -57,10 +57,10 @@ def apply_function(function: Any, args: Any, keywords: Any) -> Any:
 def unknown(name: str) -> Exception:
     """The error for a NumPy function that cannot be traced."""
     return untraceable(
-        f"np.{name} inside a compiled function: NumPy computes with numbers, and there are none "
-        "yet.",
-        "use the gradwalk function on tensors, or call NumPy outside, on what the compiled "
-        "function returns.",
+        f"np.{name} inside a compiled function: NumPy needs values, and a compiled function is "
+        "traced without them.",
+        "use the gradwalk function on tensors, or call NumPy outside, on the result of the "
+        "compiled function.",
     )
 
 

@@ -227,9 +227,9 @@ class OutcomeReader:
             tensor, location = captured.tensor, captured.location
             if tensor._node is not None:
                 raise untraceable(
-                    f"a tensor from outside ({tensor!r}) was changed in place and got a history, "
-                    "which the next call would go on with.",
-                    "change it under no_grad(), or with what is detached.",
+                    f"a tensor from outside ({tensor!r}) was changed in place and now has a "
+                    "history, which the next call would continue.",
+                    "change it under no_grad(), or detach what it is changed with.",
                 )
             if tensor._array is not captured.traced:
                 self.rebound.append((location, self._slot(tensor.detach())))

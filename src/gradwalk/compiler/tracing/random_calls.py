@@ -38,8 +38,8 @@ class TracedStream:
     def __init__(self, tracer: Tracer, generator: Any) -> None:
         if generator.like != "gradwalk":
             raise untraceable(
-                "random numbers like PyTorch's inside a compiled function: that stream has a "
-                "memory of thousands of numbers, and compiled code draws by counting.",
+                "PyTorch's random numbers inside a compiled function: that generator keeps a state "
+                "of thousands of numbers, and compiled code draws from a counter.",
                 "manual_seed(seed, like='gradwalk').",
             )
         self.tracer = tracer

@@ -153,7 +153,7 @@ class Traced(AbstractArray, Arithmetic):
 
     def _unsure(self, what: str) -> Exception:
         return untraceable(
-            f"{self!r} was reshaped from a tensor whose elements may not lie in memory in order, "
+            f"{self!r} was reshaped from a tensor whose elements may not be in order in memory, "
             f"so it may share that tensor's memory or be a copy, and it is {what}.",
             ".clone() it where it is made.",
             **{"made at": self.line},
@@ -284,7 +284,7 @@ def leaked(array: Traced) -> Exception:
     """The error for using a traced array after its trace has ended."""
     return untraceable(
         f"{array!r} was made while a compiled function was traced and kept outside of it (in an "
-        "attribute, a list, a global): it never gets numbers.",
+        "attribute, a list, a global): it never receives values.",
         "return it from the compiled function.",
         **{"made at": array.line},
     )

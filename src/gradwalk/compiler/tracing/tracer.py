@@ -83,7 +83,7 @@ class Tracer:
             raise untraceable(
                 f"the shape of the result of {op.name} depends on numbers that are only known "
                 f"when the compiled function runs ({error}).",
-                "keep the shape, with gradwalk.where(mask, x, 0), or do this outside.",
+                "keep the shape, with gradwalk.where(mask, x, 0), or compute this outside.",
             ) from None
         dtypes = output_dtypes(op, tuple(args), attrs, len(shapes))
         return self.build.apply_as(op, args, attrs, zip(shapes, dtypes, strict=True))
@@ -278,7 +278,7 @@ class Tracer:
     def combine(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> RuntimeScalar:
         """Record arithmetic on runtime scalars; equal expressions are one scalar."""
         if self.closed:
-            raise TraceError("a number of a traced function was kept and used after the trace")
+            raise TraceError("a number from a traced function was kept and used after the trace")
         keys = tuple(a.key if isinstance(a, RuntimeScalar) else (type(a), a) for a in args)
         key = (op.name, keys, tuple(attrs.items()))
         known = self.expressions.get(key)
@@ -390,8 +390,8 @@ class Tracer:
 
     def refuse(self, what: str, fix: str) -> None:
         """Reject something that would happen once, and not in later calls."""
-        raise untraceable(f"{what} inside a compiled function: only this once, while it is traced, "
-                          "it would be done.", fix)  # fmt: skip
+        raise untraceable(f"{what} inside a compiled function: it would happen only now, while "
+                          "the function is traced.", fix)  # fmt: skip
 
     # -- what a watcher is told --------------------------------------------------------------------
 

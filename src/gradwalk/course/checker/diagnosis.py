@@ -223,7 +223,7 @@ def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake
             shown = wrong[0].trial.step_text(len(wrong[0].trial.steps) - 1)
         if rule is not None:
             name = "ab"[argument] if form == "vv" else "a"
-            reason = f" The local derivative of {shown} for {name}: yours is {rule.text}."
+            reason = f" Your local derivative of {shown} for {name} is {rule.text}."
         else:
             given, right = evidence.given, evidence.right
             named = diagnose_numbers(given, right, atol=TOLERANCE, rtol=TOLERANCE)

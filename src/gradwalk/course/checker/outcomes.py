@@ -97,7 +97,7 @@ class Outcome:
         if self.failure is not None:
             return f"{self.trial.text}: {raised(self.failure)}."
         if not self.differences:
-            ended = "no answer in the time allowed" if self.ended == SLOW else self.ended
+            ended = "no answer within the time limit" if self.ended == SLOW else self.ended
             return f"{self.trial.text}: {ended}."
         # A wrong value first; of gradients that of a leaf, where a learner looks.
         first = min(
@@ -106,8 +106,8 @@ class Outcome:
         )
         name = self.trial.names[first.node]
         return (
-            f"{self.trial.text}: the {first.what} of {name} is {precise(first.got)} with yours, "
-            f"and {precise(first.want)} is right."
+            f"{self.trial.text}: your {first.what} of {name} is {precise(first.got)}; "
+            f"the correct {first.what} is {precise(first.want)}."
         )
 
 

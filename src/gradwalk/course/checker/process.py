@@ -119,7 +119,7 @@ class LearnerProcess:
             kind, payload = self._exchange(b"")
         except TooSlow:
             seconds = self._limits.seconds
-            late = f"it takes more than {seconds} s before anything is asked of it"
+            late = f"it runs for more than {seconds} s before the first graph"
             raise NotLoaded(late) from None
         except Ended as error:
             raise NotLoaded(f"the process {error}") from None

@@ -68,14 +68,14 @@ NEVER = MappingProxyType({
     ),
     **dict.fromkeys(
         ("sys._current_frames", "gc.get_objects", "gc.get_referrers", "gc.get_referents"),
-        "looks into the checker",
+        "inspects the checker",
     ),
 })  # fmt: skip
 # The same if the learner's file does it itself; dataclasses and namedtuple may.
 NEVER_DIRECTLY = MappingProxyType({
     "compile": "compiles text as code",
     "exec": "runs text as code",
-    "sys._getframe": "looks into the checker",
+    "sys._getframe": "inspects the checker",
     **dict.fromkeys(("code.__new__", "function.__new__", "marshal.loads"), "makes code objects"),
 })  # fmt: skip
 # Attributes that lead to frames.
@@ -275,7 +275,7 @@ class Watchdog:
 
     def _refuse_import(self, name: str, line: int) -> NoReturn:
         if name.partition(".")[0] in OTHER_ENGINES:
-            self._forbid(f"imports {name}: the engine is to be your own", line)
+            self._forbid(f"imports {name}: the engine must be your own", line)
         self._forbid(f"imports {name}: an engine needs little more than math", line)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -289,7 +289,7 @@ class Watchdog:
                 self._forbid(NEVER_DIRECTLY[event], self._line())
         elif event == "object.__getattr__":
             if arguments[1] in FRAMES and not self._is_trusted(self._frame(1)):
-                self._forbid("looks into the checker", self._line())
+                self._forbid("inspects the checker", self._line())
         elif event == "gradwalk.import":
             name, level = arguments
             if name.partition(".")[0] not in ALLOWED_IMPORTS or level:
@@ -424,7 +424,7 @@ def main() -> None:
         channel.forbid("ends the program (sys.exit)")
     except BaseException as error:  # KeyboardInterrupt and such, raised to slip through
         watch.check_untouched()
-        channel.forbid(f"raises {type(error).__name__}, which no engine does")
+        channel.forbid(f"raises {type(error).__name__}, which an engine must not raise")
     # A plain exit would run what the file left behind (atexit, __del__).
     os._exit(0)
 

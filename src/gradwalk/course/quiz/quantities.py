@@ -77,7 +77,7 @@ class Quantities:
         match = _FORM.fullmatch(text)
         measure = _MEASURES.get(match["word"]) if match else None
         if match is None or measure is None:
-            raise ValueError(f"'{text}' is no quantity; there are: {', '.join(_MEASURES)}")
+            raise ValueError(f"'{text}' is not a quantity; choose one of: {', '.join(_MEASURES)}")
         given = [x for x in (match["name"], match["argument"], match["more"]) if x is not None]
         try:
             return float(measure(self, *given))
@@ -186,7 +186,7 @@ class Shapes:
         """A shape: `gradient W`, `value Y`, `transposed W` or `jacobian Y W`."""
         word, *names = text.split()
         if word not in _SHAPES:
-            raise ValueError(f"'{text}' is no shape; there are: {', '.join(_SHAPES)}")
+            raise ValueError(f"'{text}' is not a shape; choose one of: {', '.join(_SHAPES)}")
         try:
             return str(tuple(_SHAPES[word](*(self._named[name] for name in names))))
         except (KeyError, TypeError) as error:

@@ -327,7 +327,7 @@ def symmetric_weights(anatomy: Anatomy) -> list[Finding]:
             layer.title,
             float(rows),
             f"the weights of all {rows} units of layer {layer.title} are {what}, and so are their "
-            "gradients: they will all learn the same, if anything",
+            "gradients: they will all learn the same thing, if they learn at all",
             "random initial weights (nn.init.xavier_normal_, kaiming_normal_); only biases, and "
             "the last layer of a residual branch, may start at 0",
             anatomy.trace.nodes[layer.node].line,

@@ -232,7 +232,7 @@ def _kept_by(unrolled: Unrolled) -> str:
     if op in KEEPERS:
         gate = KEEPERS[op]
         size = short(unrolled.gates[gate][1].mean())
-        return f"; its {gate} gate, which hands the state on, is {size} on average"
+        return f"; its {gate} gate, which passes the state on, is {size} on average"
     activation, out = unrolled.gates["state"]
     slope = SLOPES[activation](out) if activation in SLOPES else out > 0
     return f"; the slope of its {activation} is {short(slope.mean())} on average"

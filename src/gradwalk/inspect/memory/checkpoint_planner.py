@@ -88,14 +88,14 @@ class CheckpointPlan(Report):
         place = {self.units.index(name): k for k, name in enumerate(names) if name in self.units}
         if not place or (not under and len(place) != len(self.units)):
             raise ValueError(
-                f"the plan is about {len(self.units)} modules ({', '.join(self.units[:6])}, ...), "
-                f"not these {len(modules)}. Fix: give `under`, the name of the part they are, or "
-                "wrap what `segments` lists by hand."
+                f"the plan covers {len(self.units)} modules ({', '.join(self.units[:6])}, ...), "
+                f"not these {len(modules)}. Fix: pass `under`, the name of the module that holds "
+                "them, or wrap what `segments` lists by hand."
             )
         if any(position in self._between for position in sorted(place)[:-1]):
             raise ValueError(
-                "between these modules something else is computed, which `run` would leave out. "
-                "Fix: wrap what `segments` lists by hand, each with what is computed inside it."
+                "the model computes something else between these modules, which `run` would skip. "
+                "Fix: wrap what `segments` lists by hand, each with its own computation."
             )
         starts = {
             place[segment.first]: place[segment.last]
@@ -116,11 +116,11 @@ class CheckpointPlan(Report):
     def __str__(self) -> str:
         if not self.segments:
             peak = in_bytes(self.peak)
-            return f"nothing to checkpoint: {peak} fit into {in_bytes(self.budget)}"
+            return f"nothing to checkpoint: {peak} fits into {in_bytes(self.budget)}"
         lines = [
             f"checkpoint {len(self.segments)} segment(s): at most {in_bytes(self.peak)} alive "
             f"instead of {in_bytes(self.without)}",
-            f"computes again {self.recomputed:.0%} of a step, "
+            f"recomputes {self.recomputed:.0%} of a step, "
             + ("as timed" if self.timed else "by its operations (record(timing=True) measures)"),
         ]
         for s in self.segments:
@@ -355,7 +355,7 @@ def _too_small(saving: Saving, units: list[Unit], budget: int) -> str:
             high = middle
             smallest = min(smallest, _peak(saving, units, ranges))
     return (
-        f"no way to checkpoint {len([u for u in units if u.name])} modules gets below "
+        f"no checkpoints of these {len([u for u in units if u.name])} modules get below "
         f"{in_bytes(smallest)}; the budget is {in_bytes(budget)}. Fix: a smaller batch, smaller "
         "modules, or a larger budget."
     )

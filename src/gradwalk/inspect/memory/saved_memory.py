@@ -195,7 +195,7 @@ def _read(trace: Trace) -> SavedMemory:
     if saving.estimated:
         notes.append("the trace does not say what was saved: estimated from the rules of the ops")
     if saving.unknown:
-        notes.append(f"{len(set(saving.unknown))} operations save more than is known")
+        notes.append(f"{len(set(saving.unknown))} operations save an unknown amount more")
     peak = max((moment.bytes for moment in timeline), default=0)
     total = sum(node.bytes for node in nodes)
     return SavedMemory(total, peak, nodes, timeline, notes, trace, saving)

@@ -145,5 +145,5 @@ def _other_grad(trace: Trace, x: Any) -> list[str]:
     elif times > 1 and np.isclose(x._grad, times * right):
         reason = f"backward() has run {times} times without zero_grad()."
     else:
-        reason = "something was left in it, overwritten, or visited in a wrong order."
+        reason = "it was not cleared, was overwritten, or was passed on in a wrong order."
     return [f"its .grad is {x._grad:.6g} where the chain rule gives {right:.6g}: {reason}"]

@@ -35,13 +35,13 @@ KINDS = {
     "sign": "the negative of the derivative",
     "factor": "the derivative times a constant (factor=2.0)",
     "missing": "no gradient for an input",
-    "term": "a part of the rule is left out: softmax without its normaliser, ...",
+    "term": "the rule lacks a term: softmax without its normaliser, ...",
     "mask": "the gradient passes where the function is flat: relu as if it were the identity",
     "swapped": "each of two inputs receives the gradient of the other",
     "transpose": "the gradient transposed",
-    "unsummed": "what was broadcast forward is not summed backward: the first slice only",
-    "stale": "backward computes with what an earlier call of the op had saved",
-    "overwrite": "what arrives at an input replaces what is there: = instead of +=",
+    "unsummed": "no sum over a broadcast axis: the input receives the first slice only",
+    "stale": "backward uses the values that an earlier call of the op saved",
+    "overwrite": "a contribution overwrites the gradient of an input: = instead of +=",
     "order": "nodes are visited breadth first, some before all their consumers (no op)",
 }
 

@@ -68,7 +68,7 @@ class Comparison(Report):
                 lines += wrapped(line.strip(), "    ", "    ")
         if self.first_wrong is not None and sum(not one.close for one in self.tensors) > 1:
             lines += wrapped(
-                f"Begin with {self.first_wrong}: it is the nearest to the loss, and what lies "
+                f"Start with {self.first_wrong}: it is nearest to the loss, and the gradients "
                 "behind it may be wrong only because of it.",
                 "",
                 "",

@@ -147,9 +147,9 @@ def _factors(e: Evidence) -> Iterator[tuple[float, str]]:
         sizes.setdefault(total, f"{total} is the number of {what} elements")
     for n, place in sizes.items():
         if n > 1:
-            averaged = f"{place}: averaged where the sum is meant (what is broadcast forward is "
+            averaged = f"{place}: averaged instead of summed (the backward pass of a broadcast "
             yield n, f"{place}: summed where the forward takes the mean"
-            yield 1 / n, averaged + "summed backward)"
+            yield 1 / n, averaged + "is a sum)"
         if n > 2:
             confused = f"{place}, and the factor takes n for n - 1 or the other way round"
             yield (n - 1) / n, confused
@@ -338,7 +338,7 @@ RULES: dict[str, tuple[WrongRule, ...]] = {
         WrongRule(0, "the wrong way round: 1 where the input is negative", lambda x, y, out: x < 0),
     ),
 }
-CUT = "0: nothing arrives there, as if the result did not know its inputs"
+CUT = "0: the input receives nothing, as if the result did not know it"
 
 
 def wrong_rule(e: Evidence) -> WrongRule | None:

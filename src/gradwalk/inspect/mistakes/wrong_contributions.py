@@ -248,7 +248,7 @@ def _first_of_broadcast(push: WrongPush) -> tuple[str, Any] | None:
 
 def _in_numbers(push: WrongPush) -> str:
     if push.right is None:
-        return "what it pushes does not agree with differences along a random direction."
+        return "its contribution does not agree with differences along a random direction."
     told = f"backward gives {_few(push.given)}, differences give {_few(push.right)}"
     if push.right.size == 1 and push.right.item():
         return f"{told}, a factor of {push.given.item() / push.right.item():.4g}."

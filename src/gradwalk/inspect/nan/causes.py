@@ -148,7 +148,7 @@ def forward_cause(there: There) -> Cause:
         return _spread(there)
     if op in SUMS or not infinite:
         return _many(there)
-    return _overflow(there, "keep what goes in smaller: scale it, clamp it, or use float64.")
+    return _overflow(there, "keep its input smaller: scale it, clamp it, or use float64.")
 
 
 def _sort(x: float | None) -> str:

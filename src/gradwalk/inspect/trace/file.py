@@ -113,7 +113,7 @@ def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[
     """Read a trace from bytes; return it with its description and arrays. Messages name `path`."""
     arrays, metadata = parse(content, path)
     if _KEY not in metadata:
-        raise wrong(path, "it is a safetensors file, but no trace. Fix: gradwalk.load(path).")
+        raise wrong(path, "it is a safetensors file, but not a trace. Fix: gradwalk.load(path).")
     try:
         described = _parsed(metadata[_KEY])
         version = described["version"]
@@ -246,11 +246,11 @@ class _Reader:
             try:
                 args.append(self._output(*a))
             except (ValueError, TypeError):
-                text = f"node {index} names an input {a} that is not there"
+                text = f"node {index} names an input {a} that does not exist"
                 raise ValueError(text) from None
         group = n.get("group")
         if group is not None and not 0 <= group < len(self.trace.groups):
-            raise ValueError(f"node {index} lies in group {group}, which is not there")
+            raise ValueError(f"node {index} lies in group {group}, which does not exist")
         metas = tuple((read_shape(shape), str(dtype)) for shape, dtype in n["metas"])
         if not metas or len(n["values"]) != len(metas):
             raise ValueError(f"node {index} has {len(metas)} outputs and {len(n['values'])} values")

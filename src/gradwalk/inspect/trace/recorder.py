@@ -110,8 +110,8 @@ def as_trace(second: Any = None) -> Trace:
     known = current()
     if known is None:
         raise ValueError(
-            "which computation? Fix: pass the loss or a trace as second argument, or compute "
-            "inside `with gradwalk.record():`"
+            "no computation is given. Fix: pass the loss or a trace as second argument, or "
+            "compute inside `with gradwalk.record():`"
         )
     return known
 

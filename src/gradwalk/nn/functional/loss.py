@@ -187,7 +187,7 @@ def _difference(
     if tuple(input.shape) != tuple(target.shape):
         warnings.warn(
             f"{name}: a target of shape {tuple(target.shape)} is broadcast against an input of "
-            f"shape {tuple(input.shape)}; this is rarely what is meant",
+            f"shape {tuple(input.shape)}; this is rarely intended",
             stacklevel=3,
         )
     loss = each(input - target)

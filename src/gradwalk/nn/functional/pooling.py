@@ -323,7 +323,7 @@ def interpolate(
         return _repeated(input, out)
     between = mode in _LINEAR and input.dtype.kind != "f"
     if between and input.dtype != uint8:
-        raise TypeError(f"interpolate between {input.dtype}: only floats and uint8 have a between")
+        raise TypeError(f"interpolate in mode {mode!r} takes floats or uint8, not {input.dtype}")
     x = cast(input, dtype=float32) if between else input
     for i in reversed(range(n)):
         matrix = _weights(own[i], out[i], scales[i], mode, bool(align_corners))

@@ -19,7 +19,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     r = upscale_factor
     *batch, channels, height, width = _image("pixel_shuffle", input)
     if r <= 0 or channels % (r * r):
-        raise ValueError(f"pixel_shuffle: {channels} channels are no multiple of {r} × {r}")
+        raise ValueError(f"pixel_shuffle: {channels} channels are not a multiple of {r} × {r}")
     n = len(batch)
     x = reshape(input, shape=(*batch, channels // (r * r), r, r, height, width))
     x = permute(x, axes=(*range(n), n, n + 3, n + 1, n + 4, n + 2))
@@ -31,7 +31,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     r = downscale_factor
     *batch, channels, height, width = _image("pixel_unshuffle", input)
     if r <= 0 or height % r or width % r:
-        raise ValueError(f"pixel_unshuffle: {height} × {width} is no multiple of {r} × {r}")
+        raise ValueError(f"pixel_unshuffle: {height} × {width} is not a multiple of {r} × {r}")
     n = len(batch)
     x = reshape(input, shape=(*batch, channels, height // r, r, width // r, r))
     x = permute(x, axes=(*range(n), n, n + 2, n + 4, n + 1, n + 3))

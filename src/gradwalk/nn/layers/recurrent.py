@@ -105,7 +105,7 @@ class _Recurrent(_Gated):
             raise ValueError(f"proj_size {proj_size} must be smaller than hidden_size")
         if self.dropout and num_layers == 1:
             warnings.warn(
-                "dropout acts between recurrent layers, and there is only one: it does nothing",
+                "dropout acts between recurrent layers, and there is only one: it has no effect",
                 stacklevel=3,
             )
         gates = _GATES[self.mode] * hidden_size

@@ -44,7 +44,7 @@ class Unflatten(Options):
 
     def _check(self) -> None:
         if not isinstance(self.dim, int):
-            raise TypeError(f"named dimensions are not supported: dim is {self.dim!r}, no number")
+            raise TypeError(f"named dimensions are not supported: dim is {self.dim!r}, not an int")
         self.unflattened_size = tuple(self.unflattened_size)
 
     def forward(self, input: Any) -> Any:

@@ -144,10 +144,10 @@ class Rerun:
         except NotRepeatable as error:
             outcome.notes.append(f"{what} could not be run again: {error}")
         except LeftTheBlock:
-            outcome.notes.append("run again, the statements took a different branch")
+            outcome.notes.append("the second time, the statements took a different branch")
         except Exception as error:  # the program's own code may raise anything
             short = textwrap.shorten(str(error), 120)
-            outcome.notes.append(f"{what} failed when run again: {type(error).__name__}: {short}")
+            outcome.notes.append(f"{what} failed the second time: {type(error).__name__}: {short}")
         return None
 
     def recorded(self, run: Run) -> Trace | None:
@@ -174,17 +174,17 @@ class Rerun:
         first, last = plan.statements.first, plan.statements.last
         file = Path(plan.start.code.co_filename).name
         told = (
-            f"line {first} of {file} was run again, recorded"
+            f"gradwalk ran line {first} of {file} again and recorded it"
             if first == last
-            else f"lines {first} to {last} of {file} were run again, recorded"
+            else f"gradwalk ran lines {first} to {last} of {file} again and recorded them"
         )
         if not self.losses or run.loss is None:
             return told, []
         if _same_bits(self.losses[-1], run.loss):
             return f"{told}; the loss is the same bit for bit", []
         return told, [
-            f"run again, the loss is {_number(self.losses[-1])}, not {_number(run.loss)}: "
-            "something in it is not deterministic, or was changed afterwards"
+            f"the second time, the loss is {_number(self.losses[-1])}, not {_number(run.loss)}: "
+            "the step is not deterministic, or something changed afterwards"
         ]
 
     def _model(self, run: Run, recorder: TorchRecorder) -> tuple[str, list[str]]:
@@ -214,8 +214,8 @@ class Rerun:
                 else:
                     notes.append("the gradient of the model's output was too large to keep")
         return (
-            "the model was run again with its batch, recorded, and the gradient that its output "
-            "had received was pushed back through it"
+            "gradwalk ran the model again with its batch, recorded it, and pushed the gradient of "
+            "its output back through it"
         ), notes
 
     # -- leaving no mark ---------------------------------------------------------------------------

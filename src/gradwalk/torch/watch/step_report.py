@@ -110,7 +110,7 @@ class StepReport(Report):
         if self.path:
             healthy = "" if self.rerun else " (of the re-run, without the fault)"
             lines.append(f"  trace:   {self.path}{healthy}")
-            lines.append(f"           (to look at it: gradwalk studio {self.path})")
+            lines.append(f"           (open it with: gradwalk studio {self.path})")
         return "\n".join([*lines, *about[fix:]])
 
     def _known(self) -> list[str]:

@@ -105,7 +105,7 @@ def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_directory_others_can_write_to(place: Path, mode: int) -> None:
     object_cache.store(KEY, OBJECTS)
     place.chmod(mode)
-    with pytest.warns(RuntimeWarning, match="loading object code is executing it"):
+    with pytest.warns(RuntimeWarning, match="loading object code executes it"):
         assert object_cache.load(KEY) is None
     object_cache.store(object_cache.key_of("new"), OBJECTS)  # warned once is enough
     place.chmod(0o700)

@@ -81,7 +81,7 @@ def binding() -> Any:
             llvm.initialize_native_asmprinter()
         except RuntimeError as error:
             raise LLVMMissing(
-                f"llvmlite makes no code for this machine ({error}): compile with backend='numpy'."
+                f"llvmlite does not support this machine ({error}): compile with backend='numpy'."
             ) from error
         return llvm
 
@@ -91,8 +91,8 @@ def _without(error: Exception) -> str:
     if sys.platform == "emscripten":
         why, fix = "does not exist for Python in a browser (emscripten)", ""
     return (
-        f"gradwalk.compile makes native code with llvmlite, which {why}. "
-        f"Everything else of gradwalk works. Fix: {fix}compile with backend='numpy'."
+        f"gradwalk.compile generates native code with llvmlite, which {why}. "
+        f"The rest of gradwalk works. Fix: {fix}compile with backend='numpy'."
     )
 
 

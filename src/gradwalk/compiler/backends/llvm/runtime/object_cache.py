@@ -189,7 +189,7 @@ def _trusted(place: Path) -> bool:
 def _warn_once(place: str) -> None:
     warnings.warn(
         f"gradwalk does not use its cache of object code in {place}: that directory belongs to "
-        "another user or others can write to it, and loading object code is executing it. "
+        "another user or others can write to it, and loading object code executes it. "
         f"`chmod 700 {place}`, or set GRADWALK_CACHE to a directory of your own (empty: no cache).",
         RuntimeWarning,
         stacklevel=2,

@@ -191,7 +191,7 @@ def _parsed(texts: list[str]) -> Any:
         if module is not None:
             # Kept by the traceback together with its context, it might be freed after that.
             module.close()
-        raise CompileError(f"LLVM refuses a text of gradwalk: {error}") from error
+        raise CompileError(f"LLVM rejects gradwalk's code: {error}") from error
     return module
 
 
@@ -210,7 +210,7 @@ def _emit(module: Any) -> bytes:
     message = ctypes.c_char_p()
     buffer = emit(machine._ptr, module._ptr, 1, ctypes.byref(message))
     if not buffer:
-        raise CompileError(f"LLVM makes no code of a text of gradwalk: {message.value!r}")
+        raise CompileError(f"LLVM cannot compile gradwalk's code: {message.value!r}")
     try:
         start = ffi.lib.LLVMPY_GetBufferStart(buffer)
         return ctypes.string_at(start, ffi.lib.LLVMPY_GetBufferSize(buffer))

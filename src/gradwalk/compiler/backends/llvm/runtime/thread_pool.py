@@ -216,8 +216,8 @@ class NativePool:
             )
         if error:
             raise RuntimeError(
-                f"no thread {thread} could be started ({os.strerror(error)}): "
-                f"gradwalk.set_num_threads({thread}) asks for no more than there are"
+                f"thread {thread} could not be started ({os.strerror(error)}). Fix: "
+                f"gradwalk.set_num_threads({thread}), which uses only the running threads"
             )
         process.pthread_detach(handle)
 
