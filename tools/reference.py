@@ -211,7 +211,8 @@ def signature(value: Any) -> str:
 
 
 def _text(found: inspect.Signature) -> str:
-    return re.sub(r"(?<=[:>=] )'([^']*)'", r"\1", str(found))  # annotations are strings
+    text = re.sub(r"(?<=[:>] )'([^']*)'", r"\1", str(found))  # annotations are strings
+    return re.sub(r"\bgradwalk\.(?:\w+\.)+(?=[A-Z])", "", text)  # or classes, with their modules
 
 
 def _parameter(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -138,12 +138,16 @@ class BackwardGraph:
         return [pulled[argument] for argument, _ in self.edges[node]]
 
     def _pull_arrays(self, node: TraceNode, outputs: list[Any]) -> Sequence[Any]:
+        gs = replay.filled(node, outputs)
         try:
-            return replay.pull(self.trace, node, replay.filled(node, outputs))
+            return replay.pull(self.trace, node, gs)
         except replay.NotReplayable:
             if replay.op_of(node) is None:
                 raise self._unknown(node) from None
-            raise
+            known = replay.pull_as_recorded(self.trace, node, gs)  # an operand was not kept
+            if known is None:
+                raise
+            return known
 
     def _unknown(self, node: TraceNode) -> replay.NotReplayable:
         made = f" ({node.line})" if node.line is not None else ""

@@ -145,7 +145,10 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
     """
     op = op_of(node)
     if op is None:
-        return _scaled(trace, node, g if isinstance(g, list) else [g])
+        known = pull_as_recorded(trace, node, g if isinstance(g, list) else [g])
+        if known is None:
+            raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
+        return known
     if isinstance(g, list) and not op.multiple:
         g = g[0]
     if trace.scalar:
@@ -218,8 +221,8 @@ def pull_numbers(op: Op, node: TraceNode, g: float, args: list[float], out: Any)
     return [None if c is None else float(c) for c in pulled]
 
 
-def _scaled(trace: Trace, node: TraceNode, gs: list[Any]) -> list[Any]:
-    """Derive the pushes of an unknown op from those it made when recorded.
+def pull_as_recorded(trace: Trace, node: TraceNode, gs: list[Any]) -> list[Any] | None:
+    """Derive what a node pushes from what it pushed when recorded; None if that is no multiple.
 
     Pushes are linear, so a multiple of the recorded gradient gives a multiple of the pushes.
     """
@@ -230,7 +233,7 @@ def _scaled(trace: Trace, node: TraceNode, gs: list[Any]) -> list[Any]:
         ratio = _ratio(before, gs)
         if ratio is not None:
             return [p if p is None or ratio == 1 else p * ratio for p in pushed]
-    raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
+    return None
 
 
 def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
