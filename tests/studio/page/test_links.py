@@ -85,6 +85,23 @@ def _chosen(page: Watched, selector: str, what: str) -> list[str]:
     return sorted(found)
 
 
+def test_a_link_is_followed_while_the_address_is_about_to_be_written(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=diamond")
+    for name in ("square", "neuron", "diamond"):
+        page.page.evaluate(
+            """(link) => {
+              const {stage} = window.gradwalkStudio;
+              stage.position.value = 1 + stage.position.value;
+              for (const end = performance.now() + 200; performance.now() < end; );
+              location.hash = link;  // the timer that writes the address is due
+            }""",
+            f"#v=1&preset={name}",
+        )
+        page.page.wait_for_function(
+            f"window.gradwalkStudio.stage.scene.value.origin.id === {name!r}", timeout=5000
+        )
+
+
 def test_sharing_copies_the_link(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=diamond&step=5", permissions=["clipboard-read"])
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -193,16 +193,17 @@ export function followAddress(unnamed: () => void): void {
   effect(() => {
     const link = writeLink(currentLink());
     clearTimeout(waiting);
-    waiting = window.setTimeout(() => {
-      written = link;
+    waiting = setTimeout(() => {
+      if (location.hash !== written) return; // a link was followed, and its event is on the way
       try {
         history.replaceState(null, "", link || location.pathname + location.search);
       } catch {
         // In a frame without an address of its own, or called too often: links still work by hand.
       }
+      written = location.hash;
     }, 150);
   });
-  window.addEventListener("hashchange", () => {
-    if (location.hash !== written) openLink(location.hash);
+  addEventListener("hashchange", () => {
+    if (location.hash !== written) openLink((written = location.hash));
   });
 }
