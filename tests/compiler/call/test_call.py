@@ -503,12 +503,13 @@ def test_eight_threads_train_one_model() -> None:
 def test_threads_with_arguments_of_their_own() -> None:
     """Each thread gets the results of its own arguments, of several shapes and programs."""
     w = numbers(5, seed=9)
+    known = w.numpy()  # before a trace, in whichever thread, puts a stand-in there
     run = gw.compile(lambda x, k: (x * w * k).sum(1), backend="llvm")
 
     def work(number: int) -> None:
         for call in range(50):
             x = numbers(1 + number % 3, 5, seed=number * 100 + call)
-            expected = (x.numpy() * w.numpy() * float(number)).sum(1)
+            expected = (x.numpy() * known * float(number)).sum(1)
             found = run(x, float(number))
             np.testing.assert_allclose(found.numpy(), expected, 1e-12)
 
