@@ -6,7 +6,9 @@ ARGS ?=
 
 python := .venv/bin/python
 pip := $(python) -m pip --disable-pip-version-check -qq
-pytest := $(python) -m pytest -n auto --maxprocesses 4 --dist worksteal
+pytest := $(python) -m pytest --dist worksteal
+# The whole suite has one worker more than cores, because tests of the page wait for the browser.
+cores := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
 # An editable install holds the absolute path of the checkout: reinstall when the checkout has moved.
 ifneq ($(shell cat .venv/.place 2>/dev/null),$(shell pwd -P))
@@ -24,13 +26,13 @@ run: .venv/.run-ready ## set up what is needed and open the studio
 
 test: lint web/node_modules/.ready browser ## set up what is needed, then lint, format check, types and every test
 	@echo "== every test"
-	@$(pytest) $(ARGS)
+	@$(pytest) -n $$(($(cores) + 1)) $(ARGS)
 
 fresh: ## run and test a clone of the last commit as on a new machine; ARGS=tests/ops selects tests
 	@$(PYTHON) tools/fresh.py $(ARGS)
 
 quick: .venv/.dev-ready web/node_modules/.ready ## run the fast tests; ARGS=tests/ops selects some
-	@$(pytest) -q -m "not slow" $(ARGS)
+	@$(pytest) -n $(cores) -q -m "not slow" $(ARGS)
 
 lint: .venv/.dev-ready ## check lint, format and types
 	@echo "== lint"

@@ -17,7 +17,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 import pytest
 from hypothesis import HealthCheck, settings
 
-QUICK_CASES = 12
+QUICK_CASES = 10
 sys.dont_write_bytecode = False  # was set from the environment when this process started
 
 settings.register_profile(
@@ -26,7 +26,7 @@ settings.register_profile(
     derandomize="CI" in os.environ,  # CI judges the change, not luck
     suppress_health_check=[HealthCheck.too_slow],  # a busy machine is not a failure
 )
-settings.register_profile("quick", settings.get_profile("gradwalk"), max_examples=20)
+settings.register_profile("quick", settings.get_profile("gradwalk"), max_examples=15)
 
 
 def pytest_configure(config: pytest.Config) -> None:
