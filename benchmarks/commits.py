@@ -5,7 +5,8 @@
     python benchmarks/commits.py ../old gpt "eager mlp" --rounds 31
 
 Each row runs in two processes, one per checkout, with that checkout's own benchmarks. They take
-turns, round by round, so that a busy machine slows both. The fastest round counts.
+turns, round by round, so that a busy machine slows both. The process that waits is stopped: its
+BLAS threads would go on spinning. The fastest round counts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -116,6 +118,8 @@ def race(checkouts: list[Path], row: str, rounds: int) -> list[float]:
                 raise SystemExit(f"{row}: {worker.args[3]} cannot run it")  # type: ignore[index]
         for turn in range(rounds):
             for k in range(len(workers)) if turn % 2 else reversed(range(len(workers))):
+                workers[1 - k].send_signal(signal.SIGSTOP)
+                workers[k].send_signal(signal.SIGCONT)
                 print("go", file=workers[k].stdin, flush=True)
                 best[k] = min(best[k], float(workers[k].stdout.readline()))  # type: ignore[union-attr]
     finally:
