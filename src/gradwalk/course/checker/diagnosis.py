@@ -26,9 +26,8 @@ from gradwalk.course.checker.outcomes import (
 )
 from gradwalk.course.checker.runner import OPERATIONS
 from gradwalk.course.checker.trials import SPELLED
-from gradwalk.inspect.mistakes.diagnosis import WrongRule, fits, wrong_rule
+from gradwalk.inspect.mistakes.diagnosis import Evidence, Slope, fits, wrong_rule
 from gradwalk.inspect.mistakes.diagnosis import diagnose as diagnose_numbers
-from gradwalk.inspect.mistakes.evidence import Evidence
 from gradwalk.inspect.mistakes.wrong_walks import first_early_visit, walk_that_fits
 
 # Ops often built from others, a + (−b) and a·b**−1: one mistake is not reported twice.
@@ -204,7 +203,7 @@ def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake
             if kind == "v":
                 tried.setdefault((op, form, argument), []).append(outcome)
     ranks = {**dict.fromkeys(_MADE_OF.values(), 1), **dict.fromkeys(_BASIC, 0)}
-    rules: dict[str, WrongRule | None] = {}
+    rules: dict[str, tuple[str, Slope] | None] = {}
     for op, form, argument in sorted(tried, key=lambda k: (ranks.get(k[0], 2), _with_number(*k))):
         evidence = _evidence(op, argument, tried[op, form, argument])
         wrong = [
@@ -215,7 +214,7 @@ def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake
         if not wrong or op in rules or f"value-{'r' if form[0] == 'n' else ''}{op}" in before:
             continue
         inner = rules.get(_MADE_OF.get(op, ""))
-        if inner is not None and argument == 1 and fits(_of_inner(evidence), inner):
+        if inner is not None and argument == 1 and fits(_of_inner(evidence), inner[1]):
             continue  # a consequence of the mistake in the op it is built from
         rule = rules[op] = wrong_rule(evidence)
         shown = SPELLED[op].format("a", "n" if op == "power" else "b")
@@ -223,7 +222,7 @@ def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake
             shown = wrong[0].trial.step_text(len(wrong[0].trial.steps) - 1)
         if rule is not None:
             name = "ab"[argument] if form == "vv" else "a"
-            reason = f" Your local derivative of {shown} for {name} is {rule.text}."
+            reason = f" Your local derivative of {shown} for {name} is {rule[0]}."
         else:
             given, right = evidence.given, evidence.right
             named = diagnose_numbers(given, right, atol=TOLERANCE, rtol=TOLERANCE)

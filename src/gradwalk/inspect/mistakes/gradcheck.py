@@ -11,6 +11,7 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import enable_grad
+from gradwalk.inspect.mistakes.diagnosis import say
 from gradwalk.inspect.mistakes.differences import (
     Function,
     Tolerance,
@@ -24,8 +25,7 @@ from gradwalk.inspect.mistakes.differences import (
     outputs_of,
     wrong_jacobians,
 )
-from gradwalk.inspect.mistakes.evidence import say
-from gradwalk.inspect.mistakes.rule_at_fault import own_rule_at_fault, recorded_fault, said
+from gradwalk.inspect.mistakes.rule_at_fault import own_rule_at_fault, recorded_fault
 from gradwalk.inspect.trace.routes import listed as listed_names
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
@@ -163,9 +163,8 @@ class _Check:
 
     def _explained(self, wrong: list[WrongJacobian]) -> GradcheckError:
         wrong, diagnosis = self._in_float64(wrong)
-        worst = max(wrong, key=lambda c: c.badness)
-        diagnosis = diagnosis or self._diagnosis(worst)
-        lines = self._facts(worst, wrong)
+        diagnosis = diagnosis or self._diagnosis(wrong[0])
+        lines = self._facts(*wrong)
         if diagnosis:
             lines.append(_wrapped(f"Diagnosis: {diagnosis}"))
         return GradcheckError("\n".join(lines), diagnosis)
@@ -203,7 +202,7 @@ class _Check:
         func, given = self.given
         inputs = self.inputs[: len(given)]
         fault = own_rule_at_fault(func, inputs, self.tolerance, self.second)
-        return fault or recorded_fault(func, inputs) or said(worst)
+        return fault or recorded_fault(func, inputs) or worst.named()
 
     def _kink(self, worst: WrongJacobian) -> str:
         ahead, behind = worst.ahead[worst.worst], worst.behind[worst.worst]
@@ -215,7 +214,7 @@ class _Check:
 
     # -- what is seen -----------------------------------------------------------------------------
 
-    def _facts(self, worst: WrongJacobian, wrong: list[WrongJacobian]) -> list[str]:
+    def _facts(self, worst: WrongJacobian, *others: WrongJacobian) -> list[str]:
         at, count = list(worst.worst), len(worst.output_shape)
         out_name, in_name = self._names(worst)
         analytic, numeric = _told_apart(worst.given[worst.worst], worst.right[worst.worst])
@@ -229,9 +228,9 @@ class _Check:
             "wrong": f"{worst.wrong.sum()} of {worst.wrong.size} elements, by more than "
             f"{tolerance.atol:g} + {tolerance.rtol:g} × |numeric|",
         }
-        others = [" in ".join(self._names(pair)) for pair in wrong if pair is not worst]
         if others:
-            facts["also wrong"] = listed_names(others, 2)
+            also = [" in ".join(self._names(pair)) for pair in others]
+            facts["also wrong"] = listed_names(also, 2)
         width = max(len(name) for name in facts) + 1
         return [
             f"{self.asked}: the derivative of {out_name} in {in_name} is wrong.",
@@ -265,10 +264,6 @@ def _told_apart(*pair: float) -> list[str]:
 
 def _wrapped(text: str) -> str:
     """Long lines broken at 96 columns, except lines of the user's source (indented by four)."""
-    lines = []
-    for line in text.split("\n"):
-        if line.startswith("    "):
-            lines.append(line)
-        else:
-            lines += textwrap.wrap(line, 96, subsequent_indent="  ", break_long_words=False)
-    return "\n".join(lines)
+    wrap = textwrap.TextWrapper(96, subsequent_indent="  ", break_long_words=False)
+    lines = text.split("\n")
+    return "\n".join(line if line.startswith("    ") else wrap.fill(line) for line in lines)

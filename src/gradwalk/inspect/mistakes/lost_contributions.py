@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.evidence import differs, say
+from gradwalk.inspect.mistakes.diagnosis import differs, say
 from gradwalk.inspect.mistakes.wrong_contributions import ATOL, RTOL, with_line
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.trace import Edge, Sweep, Trace

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from gradwalk.engine.function import Context
 from gradwalk.engine.modes import enable_grad, no_grad, state
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.audit import audit
-from gradwalk.inspect.mistakes.diagnosis import explanations
+from gradwalk.inspect.mistakes.bugs import patch
+from gradwalk.inspect.mistakes.diagnosis import say
 from gradwalk.inspect.mistakes.differences import (
     Function,
     Tolerance,
@@ -32,10 +33,10 @@ from gradwalk.inspect.mistakes.differences import (
     grads_put_back,
     in_float64,
     is_checked,
+    numbers,
     outputs_of,
     wrong_jacobians,
 )
-from gradwalk.inspect.mistakes.evidence import say
 from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder
@@ -44,13 +45,11 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 from gradwalk.scalar.push import contributions
 from gradwalk.scalar.value import Value
-from gradwalk.tensors.tensor import Tensor
 
 LARGEST = 2000  # elements in and out: a larger call would take long to check on its own
 CALLS = 3  # of one op: a wrong rule shows in the first few
 
 _patching = threading.RLock()  # one at a time; func may itself call gradcheck
-Call = tuple[tuple[Any, ...], dict[str, Any]]  # operands and keywords
 
 
 def own_rule_at_fault(
@@ -63,30 +62,25 @@ def own_rule_at_fault(
     with enable_grad():
         outputs = outputs_of(func, inputs)
     for owner, node in _users_own(outputs).items():
+        name = owner.__name__
         for operands, keywords in _calls(owner, node, func, inputs):
             # A Function class has apply; an op is called itself.
             run = functools.partial(getattr(owner, "apply", owner), **keywords)
-            wrong, reason = _wrong(run, operands, tolerance), None
-            what = "gradient"
+            what, wrong, reason = "gradient", _wrong(run, operands, tolerance), None
             if wrong and isinstance(owner, type):
-                reason = _lost_use(owner, operands, keywords, _worst(wrong))
+                reason = _lost_use(owner, operands, keywords, wrong[0])
             elif not wrong and second:
                 what, wrong = "second derivative", _wrong(*gradient_of(run, operands), tolerance)
             if wrong:
-                worst, name = _worst(wrong), owner.__name__
-                rule = f"{name}.backward" if isinstance(owner, type) else f"that of op '{name}'"
-                at_fault = _at_fault(rule, what, worst.argument, made_at(node))
-                return f"{reason or said(worst, wrong) or say('unknown')}\n{at_fault}"
+                return say(
+                    "rule_at_fault",
+                    reason=reason or wrong[0].named(wrong) or say("unknown"),
+                    rule=f"{name}.backward" if isinstance(owner, type) else f"that of op '{name}'",
+                    what=what,
+                    argument=wrong[0].argument,
+                    line=made_at(node),
+                )
     return None
-
-
-def said(worst: WrongJacobian, among: Sequence[WrongJacobian] = ()) -> str | None:
-    """Name the mistakes that a Jacobian may show; `among` has all that are wrong."""
-    return "\n  Or ".join(explanations(worst.evidence(among)).values()) or None
-
-
-def _worst(wrong: Sequence[WrongJacobian]) -> WrongJacobian:
-    return max(wrong, key=lambda pair: pair.badness)
 
 
 def _lost_use(owner: Any, operands: Any, keywords: Any, worst: WrongJacobian) -> str | None:
@@ -106,10 +100,6 @@ def _lost_use(owner: Any, operands: Any, keywords: Any, worst: WrongJacobian) ->
     (seed,) = trace.sweep.seeds.values()
     given = np.tensordot(seed, worst.given, np.ndim(seed))
     return overwritten(trace, given, contributions_to(trace, Edge(node)))
-
-
-def _at_fault(rule: str, what: str, argument: int | None, line: str) -> str:
-    return f"  The rule at fault: {rule}, {what} for its input {argument}, called at\n    {line}"
 
 
 # -- what a recording shows -----------------------------------------------------------------------
@@ -133,11 +123,14 @@ def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str
     # Of a wrong rule there may be nothing to say but its numbers; then another may say more.
     known.sort(key=lambda fault: fault.text.startswith(("backward gives", "what it pushes")))
     for fault in known:
-        text, line = fault.text[fault.text.index(kind) :], str(fault.line or "an unrecorded line")
+        about = {
+            "reason": fault.text[fault.text.index(kind) :],
+            "line": fault.line or "an unrecorded line",
+        }
         if fault.argument is None:
-            return f"{text}\n  The gradient at fault: that of '{fault.name}', made at\n    {line}"
-        at_fault = _at_fault(f"that of op '{fault.op}'", "gradient", fault.argument, line)
-        return f"{text}\n{at_fault}"
+            return say("gradient_at_fault", node=fault.name, **about)
+        rule = f"that of op '{fault.op}'"
+        return say("rule_at_fault", rule=rule, what="gradient", argument=fault.argument, **about)
     by_hand = (_assigning(out) for out in outputs if isinstance(out, Value) and not kind)
     return next(filter(None, by_hand), None)
 
@@ -213,46 +206,32 @@ def _users_own(outputs: Sequence[Any]) -> dict[Any, Any]:
     return owners
 
 
-def _calls(owner: Any, node: Any, func: Function, inputs: Sequence[Any]) -> Iterator[Call]:
-    """How the op was called on the way to `node`, the operands in float64 and cut off."""
+def _calls(
+    owner: Any, node: Any, func: Function, inputs: Sequence[Any]
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """How the op was called on the way to `node`: operands in float64 and cut off, keywords."""
     if isinstance(node, Value):
         yield tuple(Value(i.data) for i in node.inputs), node.attrs
         return
-    with _recorded(owner) as calls, enable_grad():
+    calls, forward = [], owner.forward
+
+    def noted(*args: Any, **keywords: Any) -> Any:
+        calls.append((args, keywords))
+        return forward(*args, **keywords)
+
+    is_class = isinstance(owner, type)  # a Function, whose forward takes ctx first
+    with _patching, ExitStack() as undo, enable_grad():
+        patch(undo, owner, "forward", staticmethod(noted) if is_class else noted)
         outputs_of(func, inputs)
     for args, keywords in calls[:CALLS]:
-        operands = args[1:] if isinstance(owner, type) else args  # a Function's first is ctx
-        yield tuple(in_float64(a) for a in operands), keywords
-
-
-@contextmanager
-def _recorded(owner: Any) -> Iterator[list[Call]]:
-    """Note what `owner.forward` is called with; the call itself is unchanged."""
-    calls: list[Call] = []
-    with _patching:
-        own, forward = vars(owner).get("forward"), owner.forward
-
-        def noted(*args: Any, **keywords: Any) -> Any:
-            calls.append((args, keywords))
-            return forward(*args, **keywords)
-
-        owner.forward = staticmethod(noted) if isinstance(owner, type) else noted
-        try:
-            yield calls
-        finally:
-            if own is None:  # it was inherited
-                del owner.forward
-            else:
-                owner.forward = own
+        yield tuple(in_float64(a) for a in args[is_class:]), keywords
 
 
 def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[WrongJacobian]:
     """The Jacobians of a call on its own that are wrong, not just kinked."""
     checked = [x for x in operands if is_checked(x)]
     with enable_grad():
-        sizes = [
-            x.numel() for x in (*checked, *outputs_of(call, operands)) if isinstance(x, Tensor)
-        ]
-    if not checked or sum(sizes) > LARGEST:
+        size = sum(numbers(x).size for x in (*checked, *outputs_of(call, operands)))
+    if not checked or size > LARGEST:
         return []
     return [pair for pair in wrong_jacobians(call, operands, tolerance) if not pair.only_kinks]

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.mistakes.diagnosis import diagnose, explanations
+from gradwalk.inspect.mistakes.diagnosis import Evidence, diagnose, differs, explanations
 from gradwalk.inspect.mistakes.differences import nudges
-from gradwalk.inspect.mistakes.evidence import Evidence, differs
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of, operands
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
