@@ -15,7 +15,7 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.mistakes.lost_contributions import lost_by_values, lost_in
-from gradwalk.inspect.mistakes.wrong_contributions import Right, WrongPush, named, wrong_pushes
+from gradwalk.inspect.mistakes.wrong_contributions import Push, Right, named, wrong_pushes
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable
@@ -95,7 +95,7 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
     """Audit some nodes of the last backward pass."""
     report = Audit([], 0)
     audited = list(dict.fromkeys(nodes))
-    wrong: list[WrongPush] = []
+    wrong: list[Push] = []
     right_ones: Right = set()
     with np.errstate(all="ignore"):
         for index in audited:
@@ -107,7 +107,7 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
             except (NotReplayable, ValueError, TypeError, IndexError):
                 report.skipped.append(trace.name(index))
         for push, text in zip(wrong, named(wrong, right_ones)):
-            report.faults.append(_fault(trace, push.alone.node.index, push.position, text))
+            report.faults.append(_fault(trace, push.node.index, push.position, text))
         sources = {edge.node for i in audited for _, edge in trace.nodes[i].edges}
         for index, text in lost_in(trace, sources.union(audited)).items():
             report.faults.append(_fault(trace, index, None, text))
