@@ -110,7 +110,7 @@ def wrong_jacobians(
     """
     checked = [i for i, x in enumerate(inputs) if is_checked(x)]
     pairs = []
-    with enable_grad(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         outputs = outputs_of(func, inputs)
         now = [numbers(out) for out in outputs]
         by_backward = [jacobians(out, [inputs[i] for i in checked]) for out in outputs]
@@ -209,9 +209,10 @@ def gradient_of(
     checked = [i for i, x in enumerate(inputs) if is_checked(x)]
     if weights is None:
         random = np.random.default_rng(0)
-        with enable_grad():
-            outputs = outputs_of(func, inputs)
-        weights = [gradients.wrap(random.standard_normal(o.shape).astype(o.dtype)) for o in outputs]
+        weights = [
+            gradients.wrap(random.standard_normal(out.shape).astype(out.dtype))
+            for out in outputs_of(func, inputs)
+        ]
         for weight in weights:
             weight.requires_grad = True
 
@@ -272,7 +273,8 @@ def in_float64(thing: Any) -> Any:
 
 def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
     """What func returns, as a list; integer results, such as indices, have no derivative."""
-    outputs = listed(func(*inputs))
+    with enable_grad():
+        outputs = listed(func(*inputs))
     for out in outputs:
         if not isinstance(out, (Tensor, Value)):
             raise TypeError(

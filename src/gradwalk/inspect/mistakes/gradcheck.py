@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.errors import AutogradError
-from gradwalk.engine.modes import enable_grad
 from gradwalk.inspect.mistakes.diagnosis import say
 from gradwalk.inspect.mistakes.differences import (
     Function,
@@ -148,9 +147,9 @@ class _Check:
         return not (error or wrong)
 
     def _not_repeatable(self) -> GradcheckError | None:
-        with enable_grad():
-            first = [numbers(out) for out in outputs_of(self.func, self.inputs)]
-            second = [numbers(out) for out in outputs_of(self.func, self.inputs)]
+        first, second = (
+            [numbers(out) for out in outputs_of(self.func, self.inputs)] for _ in range(2)
+        )
         if not first:
             raise ValueError(f"{self.asked}: func returns no floating-point output to check")
         if all(
@@ -189,9 +188,8 @@ class _Check:
     def _diagnosis(self, worst: WrongJacobian) -> str | None:
         if worst.only_kinks:
             return self._kink(worst)
-        with enable_grad():
-            output = outputs_of(self.func, self.inputs)[worst.place]
-            again = jacobians(output, [self.inputs[worst.argument]])[0]
+        output = outputs_of(self.func, self.inputs)[worst.place]
+        (again,) = jacobians(output, [self.inputs[worst.argument]])
         if not np.array_equal(again, worst.matrix(worst.given), equal_nan=True):
             stale = recorded_fault(self.func, self.inputs, "a stale value")
             return stale or say("random_backward")

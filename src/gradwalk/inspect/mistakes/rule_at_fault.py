@@ -20,7 +20,7 @@ from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import made_at
 from gradwalk.engine.function import Context
-from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.engine.modes import no_grad
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.audit import audit
 from gradwalk.inspect.mistakes.bugs import patch
@@ -40,6 +40,7 @@ from gradwalk.inspect.mistakes.differences import (
 from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder
+from gradwalk.inspect.trace.replay import computing
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
@@ -59,9 +60,7 @@ def own_rule_at_fault(
 
     If its first derivatives are right, its `second` ones are checked too.
     """
-    with enable_grad():
-        outputs = outputs_of(func, inputs)
-    for owner, node in _users_own(outputs).items():
+    for owner, node in _users_own(outputs_of(func, inputs)).items():
         name = owner.__name__
         for operands, keywords in _calls(owner, node, func, inputs):
             # A Function class has apply; an op is called itself.
@@ -107,10 +106,8 @@ def _lost_use(owner: Any, operands: Any, keywords: Any, worst: WrongJacobian) ->
 
 def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str | None:
     """Name the first fault in a backward pass from each output; `kind` must be in its name."""
-    faults = []
-    with enable_grad():
-        outputs = outputs_of(func, inputs)
-    with enable_grad(), _known(_users_own(outputs)):
+    faults, outputs = [], outputs_of(func, inputs)
+    with _known(_users_own(outputs)):
         for position, output in enumerate(outputs):
             if isinstance(output, Value):
                 with grads_put_back(inputs_first([output])):
@@ -149,22 +146,19 @@ def _known(owners: Iterable[Any]) -> Iterator[None]:
 
 def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | None:
     """Record func once more, and a backward pass from one of its outputs."""
-    recorder, before = Recorder(keep="all"), state.here.watcher
-    state.here.watcher = recorder
+    recorder = Recorder(keep="all")
     try:
-        with enable_grad():
+        with computing(recorder):
             out = outputs_of(func, inputs)[output]
-        # Weights that differ, so that nothing cancels by chance.
-        seed = np.linspace(1, 2, out.numel()).reshape(out.shape).astype(out.dtype)
-        root = (out.grad_fn or out, out._index, seed)
-        recorder.sweeping([root])
-        with no_grad(), np.errstate(all="ignore"):
-            walk([root], recorder.delivered, gradients.wrap, on_step=recorder.visited)
-        recorder.swept()
+            # Weights that differ, so that nothing cancels by chance.
+            seed = np.linspace(1, 2, out.numel()).reshape(out.shape).astype(out.dtype)
+            root = (out.grad_fn or out, out._index, seed)
+            recorder.sweeping([root])
+            with no_grad(), np.errstate(all="ignore"):
+                walk([root], recorder.delivered, gradients.wrap, on_step=recorder.visited)
+            recorder.swept()
     except Exception:  # whatever a func does that recording forbids: no answer then
         return None
-    finally:
-        state.here.watcher = before
     recorder.take_labels()
     return recorder.trace if recorder.trace.sweeps else None
 
@@ -220,7 +214,7 @@ def _calls(
         return forward(*args, **keywords)
 
     is_class = isinstance(owner, type)  # a Function, whose forward takes ctx first
-    with _patching, ExitStack() as undo, enable_grad():
+    with _patching, ExitStack() as undo:
         patch(undo, owner, "forward", staticmethod(noted) if is_class else noted)
         outputs_of(func, inputs)
     for args, keywords in calls[:CALLS]:
@@ -230,8 +224,7 @@ def _calls(
 def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[WrongJacobian]:
     """The Jacobians of a call on its own that are wrong, not just kinked."""
     checked = [x for x in operands if is_checked(x)]
-    with enable_grad():
-        size = sum(numbers(x).size for x in (*checked, *outputs_of(call, operands)))
+    size = sum(numbers(x).size for x in (*checked, *outputs_of(call, operands)))
     if not checked or size > LARGEST:
         return []
     return [pair for pair in wrong_jacobians(call, operands, tolerance) if not pair.only_kinks]

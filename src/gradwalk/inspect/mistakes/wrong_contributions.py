@@ -141,7 +141,7 @@ class Push:
             operands=(*self.args, *plain) if op.elementwise else (),
             output=np.asarray(node.value, np.float64) if is_array(node.value) else None,
             g=grads[0] if single else None,
-            others={other.position: other.known[1]} if both else {},
+            others={other.position: np.nan_to_num(other.right)} if both else {},
             jacobian=self._jacobian() if like_output and not op.elementwise else None,
             unsummed=self._first_of_broadcast() if op.elementwise else None,
             right_for=self._right_for(),
@@ -168,7 +168,8 @@ class Push:
         first = tuple(slice(0, 1) if k in axes else slice(None) for k in range(len(shape)))
         only = np.zeros(shape)
         only[first] = self.grads[0][first]
-        return ", ".join(map(str, axes)), replace(self, grads=[only, *self.grads[1:]]).known[1]
+        arriving = replace(self, grads=[only, *self.grads[1:]])
+        return ", ".join(map(str, axes)), np.nan_to_num(arriving.right)
 
     def in_numbers(self) -> str:
         """The wrong numbers beside the right ones."""
