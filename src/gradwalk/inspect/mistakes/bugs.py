@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -332,19 +331,13 @@ def _inject_order(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> N
 
 def _breadth_first(roots: Any, stop: Any = (), leaves: bool = True) -> list[Any]:
     """Nodes by their distance from the root, the farthest first: not a topological order."""
-    seen: set[Any] = {None}
-    order: list[Any] = []
-    waiting = deque(roots)
-    while waiting:
-        node = waiting.popleft()
-        if node in seen:
-            continue
-        seen.add(node)
-        if leaves or node.inputs:
-            order.append(node)
-        if not (stop and node in stop):
-            waiting.extend(node.inputs)
-    return order[::-1]
+    order = list(dict.fromkeys(roots))
+    seen = {None, *order}
+    for node in order:  # which grows meanwhile
+        new = [] if node in stop else [i for i in dict.fromkeys(node.inputs) if i not in seen]
+        seen.update(new)
+        order += new
+    return [node for node in reversed(order) if leaves or node.inputs]
 
 
 _AROUND: dict[str, Callable[[ExitStack, Any, list[int], Bug], None]] = {
