@@ -84,10 +84,8 @@ class WrongJacobian(Evidence):
     @property
     def badness(self) -> tuple[bool, float]:
         """For the choice of the Jacobian to report: a wrong rule before a kink, then by size."""
-        allowed = self.atol + self.rtol * abs(self.right[self.worst])
-        return not self.only_kinks, float(
-            np.nan_to_num(self.errors[self.worst] / allowed, nan=np.inf)
-        )
+        error = self.errors[self.worst] / (self.atol + self.rtol * abs(self.right[self.worst]))
+        return not self.only_kinks, np.inf if np.isnan(error) else float(error)
 
     def named(self, among: Iterable[WrongJacobian] = ()) -> str | None:
         """The mistakes that it may show, kinks left out; `among` has the other wrong ones."""
@@ -104,10 +102,7 @@ class WrongJacobian(Evidence):
 def wrong_jacobians(
     func: Function, inputs: Sequence[Any], tolerance: Tolerance
 ) -> list[WrongJacobian]:
-    """The wrong Jacobians among those of every output in every input to be checked.
-
-    The worst comes first.
-    """
+    """The wrong Jacobians of every output in every input to be checked, the worst first."""
     checked = [i for i, x in enumerate(inputs) if is_checked(x)]
     pairs = []
     with np.errstate(all="ignore"):

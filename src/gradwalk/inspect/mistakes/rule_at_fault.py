@@ -117,19 +117,16 @@ def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str
                 trace = _recording(func, inputs, position)
                 faults += audit(trace).faults if trace is not None else []
     known = [fault for fault in faults if kind in fault.text]
+    if not known:
+        by_hand = (_assigning(out) for out in outputs if isinstance(out, Value) and not kind)
+        return next(filter(None, by_hand), None)
     # Of a wrong rule there may be nothing to say but its numbers; then another may say more.
-    known.sort(key=lambda fault: fault.text.startswith(("backward gives", "what it pushes")))
-    for fault in known:
-        about = {
-            "reason": fault.text[fault.text.index(kind) :],
-            "line": fault.line or "an unrecorded line",
-        }
-        if fault.argument is None:
-            return say("gradient_at_fault", node=fault.name, **about)
-        rule = f"that of op '{fault.op}'"
-        return say("rule_at_fault", rule=rule, what="gradient", argument=fault.argument, **about)
-    by_hand = (_assigning(out) for out in outputs if isinstance(out, Value) and not kind)
-    return next(filter(None, by_hand), None)
+    fault = min(known, key=lambda fault: fault.text.startswith("backward gives"))
+    reason, line = fault.text[fault.text.index(kind) :], fault.line or "an unrecorded line"
+    if fault.argument is None:
+        return say("gradient_at_fault", reason=reason, node=fault.name, line=line)
+    about = {"rule": f"that of op '{fault.op}'", "what": "gradient", "argument": fault.argument}
+    return say("rule_at_fault", reason=reason, line=line, **about)
 
 
 @contextmanager
@@ -164,10 +161,9 @@ def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | No
 
 
 def _assigning(output: Any) -> str | None:
-    """Name the Value whose `_backward`, written by hand, assigns where it must add.
+    """Name the Value whose `_backward` overwrites its own contribution to an input used twice.
 
-    A visit must leave in an input what was there and what it adds. This catches a visit that
-    overwrites its own contribution, to an input that it uses twice.
+    A visit must leave in an input what was there and what it adds.
     """
     order = inputs_first([output])
     uses = [i for v in order for i in v.inputs]
