@@ -15,7 +15,7 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.mistakes.lost_contributions import lost_by_values, lost_in
-from gradwalk.inspect.mistakes.wrong_contributions import Push, Right, named, wrong_pushes
+from gradwalk.inspect.mistakes.wrong_contributions import AuditedPush, Right, named, wrong_pushes
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable
@@ -94,7 +94,7 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
     """Audit some nodes of the last backward pass."""
     report = Audit([], 0)
     audited = list(dict.fromkeys(nodes))
-    wrong: list[Push] = []
+    wrong: list[AuditedPush] = []
     right_ones: Right = set()
     with np.errstate(all="ignore"):
         for index in audited:

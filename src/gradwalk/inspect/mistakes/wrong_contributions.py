@@ -31,7 +31,7 @@ Right = set[tuple[str, int]]  # op and input: some contribution there was right,
 
 
 @dataclass(frozen=True, eq=False)
-class Push:
+class AuditedPush:
     """What a node handed to one of its inputs; the node alone, in float64, tells what it should."""
 
     trace: Trace
@@ -197,7 +197,7 @@ def with_line(trace: Trace, index: int) -> str:
     return trace.name(index) if line is None else f"{trace.name(index)} ({line})"
 
 
-def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[Push]:
+def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[AuditedPush]:
     """The contributions of one node that are wrong; right ones are noted in `right_ones`."""
     grads = trace.sweep.grads.get(node.index, [])
     if op_of(node) is None or any(g is not None and not is_array(g) for g in grads):
@@ -206,7 +206,7 @@ def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[P
     for position, contribution in enumerate(trace.sweep.pushed[node.index]):
         if not is_array(contribution):
             continue
-        push = Push(trace, node, position, np.asarray(contribution, np.float64), grads)
+        push = AuditedPush(trace, node, position, np.asarray(contribution, np.float64), grads)
         if push.agrees:
             if np.any(np.abs(push.handed) > push.atol):
                 right_ones.add((node.op, position))
@@ -214,7 +214,7 @@ def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[P
             yield push
 
 
-def named(wrong: Sequence[Push], right_ones: Right) -> Iterator[str]:
+def named(wrong: Sequence[AuditedPush], right_ones: Right) -> Iterator[str]:
     """For each wrong contribution, the mistakes behind it as a sentence or several."""
     told = [
         {} if push.handed.size > LARGEST else explanations(push.evidence(right_ones))
@@ -231,7 +231,7 @@ def named(wrong: Sequence[Push], right_ones: Right) -> Iterator[str]:
         yield " Or ".join([*dict.fromkeys(likely)][:ALSO]) or push.in_numbers()
 
 
-def _together(push: Push, wrong: Sequence[Push]) -> str | None:
+def _together(push: AuditedPush, wrong: Sequence[AuditedPush]) -> str | None:
     """What is wrong with all contributions of an op along one input, if each is a number."""
     kind = push.node.op, push.position, 1
     alike = [one for one in wrong if (one.node.op, one.position, one.handed.size) == kind]
