@@ -91,8 +91,8 @@ def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         states, plain = unpack(tree["parts"], arrays), unpack(tree["plain"], arrays)
     except FileError as error:
         raise wrong(path, str(error)) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise wrong(path, f"its description is damaged ({error!r})") from None
+    except Exception as error:
+        raise wrong(path, f"its description is damaged ({error!r:.300})") from None
     if not isinstance(states, dict) or not isinstance(plain, dict):
         raise wrong(path, "its description is damaged")
     return states, plain
