@@ -25,6 +25,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from gradwalk import __version__
 from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration
 from gradwalk.compiler.backends.llvm.runtime import object_cache
@@ -115,7 +116,7 @@ def _load_or_compile(
 ) -> Library:
     """The code in memory, from disk or else compiled."""
     host = target.host()
-    machine = [host.triple, host.cpu, host.features, host.llvm_version]
+    machine = [__version__, host.triple, host.cpu, host.features, host.llvm_version]
     lines = [d.text for d in declarations]
     key = object_cache.key_of(*machine, str(target.CODE_GENERATION), *lines, "", *texts)
     stored = object_cache.load(key)
