@@ -177,10 +177,9 @@ def _keep(target: Path, partial: Path) -> None:
                 copy.flush()
                 _keep_rights(copy.fileno(), target, os.fstat(old.fileno()))
         os.replace(second, previous_of(target))
-    except BaseException:
+    finally:  # two links to one file: renaming one to the other leaves both
         with suppress(OSError):
             second.unlink()
-        raise
 
 
 def _sync_folder(folder: Path) -> None:
