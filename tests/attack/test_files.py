@@ -362,7 +362,7 @@ def test_killed_at_each_step(tmp_path: Path, call: str, at: int) -> None:
 
 
 def test_killed_before_the_last_step_and_saved_again(tmp_path: Path) -> None:
-    """Then the file and its previous one are one file, which the system does not rename to itself."""
+    """The file and its previous one are then one file, which does not rename to itself."""
     path = tmp_path / "run"
     gw.save_run(path, step=0)
     os.link(path, previous_of(path))
