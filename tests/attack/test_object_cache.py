@@ -109,7 +109,7 @@ def test_the_key_has_all_that_code_depends_on(monkeypatch: pytest.MonkeyPatch) -
             patched.setattr(object_code, "_generate", lambda *_: [])
             patched.setattr(object_code, "_link", lambda *_: object_code.Library({}, []))
             compiled()
-    monkeypatch.setattr(object_code, "__version__", "99.0")
+    monkeypatch.setattr(object_code, "_version", lambda: "99.0")
     compiled()
     monkeypatch.setattr(object_cache, "FORMAT", 99)
     compiled()

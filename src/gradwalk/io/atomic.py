@@ -106,11 +106,11 @@ def _replacing(
         os.replace(partial, target)
         file.close()
     except BaseException:
-        with suppress(OSError):
-            partial.unlink()
         with suppress(OSError):  # closing writes what is left to a disk that may be full
             if file is not None:
                 file.close()
+        with suppress(OSError):
+            partial.unlink()
         raise
 
 

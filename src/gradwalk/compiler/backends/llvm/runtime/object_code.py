@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.metadata
 import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gradwalk import __version__
 from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration
 from gradwalk.compiler.backends.llvm.runtime import object_cache
@@ -116,7 +116,7 @@ def _load_or_compile(
 ) -> Library:
     """The code in memory, from disk or else compiled."""
     host = target.host()
-    machine = [__version__, host.triple, host.cpu, host.features, host.llvm_version]
+    machine = [_version(), host.triple, host.cpu, host.features, host.llvm_version]
     lines = [d.text for d in declarations]
     key = object_cache.key_of(*machine, str(target.CODE_GENERATION), *lines, "", *texts)
     stored = object_cache.load(key)
@@ -130,6 +130,15 @@ def _load_or_compile(
     library = _link(objects, names, declarations, symbols)
     library.compiled = len(names)
     return library
+
+
+@functools.cache
+def _version() -> str:
+    """gradwalk's version, as installed."""
+    try:
+        return importlib.metadata.version("gradwalk")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 # -- text to object code -----------------------------------------------------------------------
