@@ -23,7 +23,7 @@ from gradwalk.tensors.tensor import Tensor
 Array = np.ndarray[Any, Any]
 
 LONGEST_HEADER = 100_000_000  # bytes: the format's own limit
-MOST_TENSORS = 100_000  # in a file: opening so many takes half a second
+MOST_TENSORS = 100_000  # in a file: opening so many takes about a second
 _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16,
     "U32": np.uint32, "I32": np.int32, "U64": np.uint64, "I64": np.int64, "F16": np.float16,
@@ -173,7 +173,7 @@ def _header(file: IO[bytes], size: int, path: Path, most: int) -> tuple[dict[str
         raise wrong(path, f"it is cut off or not a safetensors file: {cut}")
     text = file.read(length)
     if text.count(b"{") > most and (count := text.count(b'"data_offsets"')) > most:
-        fix = "Fix: gradwalk.load(path, most_tensors=...), or join small tensors into larger ones."
+        fix = "Fix: for a state dict that you trust, gradwalk.load(path, most_tensors=...)."
         raise wrong(path, f"it has {count:,} tensors, and {most:,} are allowed. {fix}")
     try:
         header = json.loads(text, object_pairs_hook=unique_names)

@@ -42,7 +42,7 @@ from gradwalk.inspect.trace.trace import (
     TraceNode,
 )
 from gradwalk.io.errors import FileError, content_of, wrong
-from gradwalk.io.safetensors_files import parse, read, write
+from gradwalk.io.safetensors_files import MOST_TENSORS, parse, read, write
 
 VERSION = 2
 READ = (1, 2)  # version 1 has nothing about memory and time
@@ -63,6 +63,11 @@ def save_trace(trace: Any, path: str | os.PathLike[str]) -> None:
     6.0
     """
     described, arrays = describe(as_trace(trace))
+    if len(arrays) >= MOST_TENSORS:
+        raise ValueError(
+            f"{path} is not saved: the trace has {len(arrays):,} arrays, too many for one file. "
+            'Fix: record(keep="stats"), or with a budget.'
+        )
     text = json.dumps(described, allow_nan=False)
     if len(text) > _LONGEST:
         arrays[_BESIDE] = np.frombuffer(text.encode(), np.uint8)

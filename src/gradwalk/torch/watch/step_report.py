@@ -221,8 +221,9 @@ class StepReport(Report):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             save_trace(self._trace, path)
-        except OSError as error:
-            self.notes.append(f"the trace could not be saved as {path}: {error.strerror}")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            self.notes.append(f"the trace could not be saved as {path}: {why}")
         else:
             self.path = str(path)
 
