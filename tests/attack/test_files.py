@@ -19,6 +19,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.inspect.trace.recorder import record
+from gradwalk.io import atomic
 from gradwalk.io.atomic import previous_of, write_atomically, writing
 
 posix = pytest.mark.skipif(os.name != "posix", reason="no such rights")
@@ -97,6 +98,45 @@ def test_the_previous_checkpoint_of_a_link(tmp_path: Path) -> None:
     assert gw.load_run(tmp_path / "latest") == {"step": 2}
     assert gw.load_run(previous_of(tmp_path / "latest")) == {"step": 1}
     assert sorted(os.listdir(tmp_path / "far")) == ["run", "run.previous"]
+
+
+@pytest.mark.skipif(not ROOT, reason="only root gives files away")
+def test_a_link_that_another_user_planted(tmp_path: Path) -> None:
+    shared, mine = tmp_path / "shared", tmp_path / "mine"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    os.chown(shared, 23456, -1)
+    mine.write_bytes(b"old")
+    for name, owner in (("theirs", 12345), ("ours", 0), ("the folder's", 23456)):
+        (shared / name).symlink_to(mine)
+        os.lchown(shared / name, owner, -1)
+    with pytest.raises(PermissionError, match=r"another user's.*Fix: save under another name"):
+        gw.save({"x": gw.ones(1)}, shared / "theirs")
+    assert mine.read_bytes() == b"old"
+    for name in ("ours", "the folder's"):
+        gw.save({"x": gw.ones(1)}, shared / name)
+        assert len(gw.load(mine)) == 1
+
+
+def test_a_lock_of_another_does_not_stop_a_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    create = atomic._create
+    others: list[int] = []
+
+    def created(partial: Path, mode: int) -> int:
+        handle = create(partial, mode)
+        others.append(os.open(partial, os.O_RDONLY))
+        fcntl.flock(others[-1], fcntl.LOCK_EX)
+        return handle
+
+    monkeypatch.setattr(atomic, "_create", created)
+    write_atomically(tmp_path / "file", [b"new"])
+    for handle in others:
+        os.close(handle)
+    assert len(others) > 1 and os.listdir(tmp_path) == ["file"]
 
 
 def test_devices_and_pipes_are_written_and_not_replaced(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ except ImportError:  # Windows, which does not remove files that are open
 
 _ABANDONED = 600.0  # seconds after which a partial file without a lock is swept
 _MOST_LINKS = 40  # Linux's own limit
+_MOST_TRIES = 100  # to hold a partial file before a sweep of another writer finds it
 _LONGEST_NAME = 255  # bytes
 _SHOWN = 48  # bytes of the target's name in that of its partial file
 _HELD, _KEPT = ".held.partial", ".kept.partial"
@@ -90,8 +91,12 @@ def _replacing(
     file: Any = None
     try:
         file = os.fdopen(_create(partial, mode), "wb")
-        while not _hold(file.fileno()):  # swept before it was held
+        for _ in range(_MOST_TRIES):
+            if _hold(file.fileno()):
+                break
             file.close()
+            with suppress(OSError):
+                partial.unlink()
             partial = _partial(target)
             file = os.fdopen(_create(partial, mode), "wb")
         yield file
@@ -121,10 +126,22 @@ def followed(path: Path) -> Path:
     """The file that a path means: where symbolic links lead, which may not exist yet."""
     for _ in range(_MOST_LINKS + 1):
         try:
-            path = path.parent / os.readlink(path)
+            target = path.parent / os.readlink(path)
         except (OSError, ValueError):  # not a link, or nothing is there
             return path
+        if _is_planted(path):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        path = target
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _is_planted(link: Path) -> bool:
+    """Whether another user put this link into a folder for everyone: Linux's own rule for /tmp."""
+    folder, facts = os.stat(link.parent), os.lstat(link)
+    shared = stat.S_ISVTX | stat.S_IWOTH
+    if not hasattr(os, "geteuid") or folder.st_mode & shared != shared:
+        return False
+    return facts.st_uid not in (os.geteuid(), folder.st_uid)
 
 
 def _facts(path: Path) -> os.stat_result | None:
@@ -225,16 +242,16 @@ def _create(partial: Path, mode: int) -> int:
 
 
 def _hold(handle: int) -> bool:
-    """Lock a new partial file; False if a sweep removed it before."""
-    return _lock(handle, wait=True) is None or os.fstat(handle).st_nlink > 0
+    """Lock a new partial file; False if a sweep was faster. It never waits: anyone may lock."""
+    return _lock(handle) is not False and os.fstat(handle).st_nlink > 0
 
 
-def _lock(handle: int, wait: bool) -> bool | None:
+def _lock(handle: int) -> bool | None:
     """Whether this process has the lock now; None where there are no locks."""
     if fcntl is None:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
@@ -266,7 +283,7 @@ def _remove_unless_held(partial: Path) -> None:
     """Remove a file that no writer holds; locked, so that its writer does not begin to hold it."""
     handle = _open_existing(partial)
     try:
-        free = _lock(handle, wait=False)
+        free = _lock(handle)
         if free:
             partial.unlink()
     finally:

@@ -22,7 +22,7 @@ _WHY = {
         "save to a folder of yours, or ask for the right to write there",
     ),
     errno.EPERM: (
-        "you may not replace this file",
+        "this file, or the link to it, is another user's",
         "save under another name, or to a folder of yours",
     ),
     errno.EISDIR: ("it is a folder", "name a file in it"),
