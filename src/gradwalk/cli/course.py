@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json as json_text
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from gradwalk.course.checker.grading import CheckedFile, check_files, starter
 from gradwalk.course.checker.process import ProcessLimits, supported
 from gradwalk.course.checker.trials import OUT_OF, STAGES
 from gradwalk.course.quiz.quiz import FORMATS, make_quiz
+from gradwalk.io.atomic import write_atomically
 
 _CHECK = (
     "Run each file's class Value on graphs, grade it, and explain what is wrong.\n\n"
@@ -49,10 +51,10 @@ def start(
     ] = Path("engine.py"),
 ) -> None:
     """Write a starter file: a class Value with empty methods and a description of the task."""
-    if file.exists():
+    if os.path.lexists(file):
         raise fail(f"{file} exists already. Fix: choose another name.")
-    with reported(), file.open("x", encoding="utf-8") as out:
-        out.write(starter())
+    with reported():
+        write_atomically(file, [starter().encode()])
     typer.echo(f"wrote {file}; edit it, then run: gradwalk course check {file}")
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.metadata
 import itertools
 import threading
 import weakref
@@ -115,7 +116,7 @@ def _load_or_compile(
 ) -> Library:
     """The code in memory, from disk or else compiled."""
     host = target.host()
-    machine = [host.triple, host.cpu, host.features, host.llvm_version]
+    machine = [_version(), host.triple, host.cpu, host.features, host.llvm_version]
     lines = [d.text for d in declarations]
     key = object_cache.key_of(*machine, str(target.CODE_GENERATION), *lines, "", *texts)
     stored = object_cache.load(key)
@@ -129,6 +130,15 @@ def _load_or_compile(
     library = _link(objects, names, declarations, symbols)
     library.compiled = len(names)
     return library
+
+
+@functools.cache
+def _version() -> str:
+    """gradwalk's version, as installed."""
+    try:
+        return importlib.metadata.version("gradwalk")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 # -- text to object code -----------------------------------------------------------------------
