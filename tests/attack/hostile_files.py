@@ -97,8 +97,7 @@ PROCESSES = {
     "system": OS + "os.system('touch FOLDER/made')",
     "popen": OS + "os.popen('touch FOLDER/made').read()",
     "subprocess": REAL + "real('subprocess').run(['touch', 'FOLDER/made'])",
-    "fork_exec": REAL
-    + "import sys\nos = sys.modules['os']\n"
+    "fork_exec": REAL + "import sys\nos = sys.modules['os']\n"
     "real('_posixsubprocess').fork_exec([b'/bin/mkdir', b'FOLDER/made'], [b'/bin/mkdir'], True, "
     "(), None, None, -1, -1, -1, -1, -1, -1, *os.pipe(), False, False, 0, None, None, None, -1, "
     "None, False)",
@@ -106,7 +105,8 @@ PROCESSES = {
     "a thread": "import sys\nsys.modules['_thread'].start_new_thread(print, ())",
     "threading": REAL + "real('threading').Thread(target=print).start()",
     "a pool": REAL + "real('concurrent.futures').ThreadPoolExecutor(1).submit(print).result()",
-    "a thread of faulthandler": REAL + "real('faulthandler').dump_traceback_later(0.01, repeat=True)",
+    "a thread of faulthandler": REAL
+    + "real('faulthandler').dump_traceback_later(0.01, repeat=True)",
     "a socket": REAL + "real('socket').socket()",
     "a pair of sockets": REAL + "real('_socket').socketpair()",
     "asyncio": REAL + "import sys\nreal('asyncio').run(real('asyncio').sleep(0))",
@@ -123,14 +123,11 @@ FRAMES = {
     "inspect": OFF + "import dataclasses\noff(dataclasses.inspect.currentframe())" + MAKE,
     "inspect's stack": OFF + "import dataclasses\noff(dataclasses.inspect.stack()[0].frame)" + MAKE,
     "walk_stack": OFF + REAL + "off(next(real('traceback').walk_stack(None))[0])" + MAKE,
-    "copy": OFF
-    + "import copy\nclass Evil:\n    def __reduce_ex__(self, version):\n"
+    "copy": OFF + "import copy\nclass Evil:\n    def __reduce_ex__(self, version):\n"
     "        return sys._getframe, (0,)\noff(copy.copy(Evil()))" + MAKE,
-    "ChainMap": OFF
-    + "import collections\n"
+    "ChainMap": OFF + "import collections\n"
     "off(collections.ChainMap(collections.defaultdict(sys._getframe))['x'])" + MAKE,
-    "namedtuple": OFF
-    + "import collections, functools, itertools\nfound = []\n"
+    "namedtuple": OFF + "import collections, functools, itertools\nfound = []\n"
     "frames = iter(functools.partial(sys._getframe, 0), None)\ntry:\n"
     "    collections.namedtuple('N', map(found.append, itertools.islice(frames, 1)))\n"
     "except ValueError:\n    pass\noff(found[0])" + MAKE,
@@ -138,37 +135,33 @@ FRAMES = {
     + "import contextlib\nfound = []\nwith contextlib.ExitStack() as stack:\n"
     "    stack.callback(lambda: found.append(sys._getframe()))\noff(found[0])" + MAKE,
     "a traceback": OFF
-    + "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    off(e.__traceback__.tb_frame)" + MAKE,
-    "a traceback by its type": OFF
-    + "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n"
+    + "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    off(e.__traceback__.tb_frame)"
+    + MAKE,
+    "a traceback by its type": OFF + "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n"
     "    off(type(e.__traceback__).tb_frame.__get__(e.__traceback__))" + MAKE,
-    "operator reads it": OFF
-    + "import operator\ntry:\n    1 / 0\nexcept ZeroDivisionError as e:\n"
+    "operator reads it": OFF + "import operator\ntry:\n    1 / 0\nexcept ZeroDivisionError as e:\n"
     "    off(operator.attrgetter('__traceback__.tb_frame')(e))" + MAKE,
     "a generator": OFF
-    + "def g():\n    yield (made.gi_frame.f_back)\nmade = g()\noff(next(made))" + MAKE,
-    "a coroutine": OFF
-    + "async def c():\n    off(made.cr_frame.f_back)\nmade = c()\n"
+    + "def g():\n    yield (made.gi_frame.f_back)\nmade = g()\noff(next(made))"
+    + MAKE,
+    "a coroutine": OFF + "async def c():\n    off(made.cr_frame.f_back)\nmade = c()\n"
     "try:\n    made.send(None)\nexcept StopIteration:\n    pass" + MAKE,
     "all frames": OFF + "off(list(sys._current_frames().values())[0])" + MAKE,
-    "all exceptions": OFF
-    + "try:\n    1 / 0\nexcept ZeroDivisionError:\n"
+    "all exceptions": OFF + "try:\n    1 / 0\nexcept ZeroDivisionError:\n"
     "    found = list(sys._current_exceptions().values())[0]\nsilence(found)" + MAKE,
     "gc": OFF + "for x in sys.modules['gc'].get_objects():\n    silence(x)\n" + MAKE,
-    "gc's referrers": OFF
-    + "runner = __import__.__globals__\n"
+    "gc's referrers": OFF + "runner = __import__.__globals__\n"
     "for x in sys.modules['gc'].get_referrers(runner['Watchdog']):\n    silence(x)\n" + MAKE,
     "gc's referents": OFF
-    + "found = sys.modules['gc'].get_referents(__import__)\n[silence(x) for x in found]" + MAKE,
+    + "found = sys.modules['gc'].get_referents(__import__)\n[silence(x) for x in found]"
+    + MAKE,
     "a profile": OFF + "sys.setprofile(lambda frame, *a: off(frame))" + MAKE,
     "a trace": OFF + "sys.settrace(lambda frame, *a: off(frame))" + MAKE,
     "frames alone, and nothing else": OFF + "off(sys._getframe())",
     "inspect alone": OFF + "import dataclasses\noff(dataclasses.inspect.currentframe())",
-    "copy alone": OFF
-    + "import copy\nclass Evil:\n    def __reduce_ex__(self, version):\n"
+    "copy alone": OFF + "import copy\nclass Evil:\n    def __reduce_ex__(self, version):\n"
     "        return sys._getframe, (0,)\noff(copy.copy(Evil()))",
-    "a monitor": OFF
-    + "sys.monitoring.use_tool_id(1, 'x')\n"
+    "a monitor": OFF + "sys.monitoring.use_tool_id(1, 'x')\n"
     "sys.monitoring.register_callback(1, sys.monitoring.events.CALL, print)" + MAKE,
 }
 CHECKER = {
@@ -177,17 +170,13 @@ CHECKER = {
     "for thing in list(__import__.__globals__.values()):\n"
     "    if type(thing).__name__ == 'mappingproxy' and 'os.fork' in thing:\n"
     "        thing == Evil()\nos.fork() or os._exit(0)",
-    "the code of a check": OS
-    + "watch = __import__.__globals__['Watchdog']\n"
+    "the code of a check": OS + "watch = __import__.__globals__['Watchdog']\n"
     "watch.check_untouched.__code__ = (lambda self: None).__code__\n"
     "watch._audit.__code__ = (lambda self, event, arguments: None).__code__" + MAKE,
-    "the defaults of a check": OS
-    + "__import__.__globals__['tag'].__defaults__ = (print,)" + MAKE,
-    "the tag": OS
-    + "here = __import__.__globals__\nkept = here['tag']\nhere['tag'] = None\n"
+    "the defaults of a check": OS + "__import__.__globals__['tag'].__defaults__ = (print,)" + MAKE,
+    "the tag": OS + "here = __import__.__globals__\nkept = here['tag']\nhere['tag'] = None\n"
     "try:\n    os.mkdir('FOLDER/made')\nexcept BaseException:\n    pass\nhere['tag'] = kept",
-    "the channel's way out": OS
-    + "kept = os._exit\nos._exit = lambda status: None\n"
+    "the channel's way out": OS + "kept = os._exit\nos._exit = lambda status: None\n"
     "try:\n    os.mkdir('FOLDER/made')\nexcept BaseException:\n    pass\nos._exit = kept",
     "a forged answer": OS
     + "for i in range(3, 40):\n    try:\n        os.write(i, b'L' + bytes(20))\n"
@@ -196,12 +185,10 @@ CHECKER = {
     "reads the requests": OS
     + "for i in range(3, 9):\n    try:\n        os.set_blocking(i, False)\n        os.read(i, 99)\n"
     "    except OSError:\n        pass\nos.write(i, b'x')\nos._exit(0)",
-    "a second sys": OFF
-    + "old = sys.modules.pop('sys')\nclass Spec:\n    name = 'sys'\n"
+    "a second sys": OFF + "old = sys.modules.pop('sys')\nclass Spec:\n    name = 'sys'\n"
     "new = old.modules['_imp'].create_builtin(Spec)\nold.modules['sys'] = old\n"
     "off(new._getframe())" + MAKE,
-    "code with the checker's name": OS
-    + "own = __import__.__code__.co_filename\n"
+    "code with the checker's name": OS + "own = __import__.__code__.co_filename\n"
     "code = compile(\"os.mkdir('FOLDER/made')\", own, 'exec')\nexec(code)",
     "code with a library's name": OS
     + "run = sys.modules['_frozen_importlib']._call_with_frames_removed\n"
@@ -209,22 +196,22 @@ CHECKER = {
     "run(exec, code, {'os': os})",
     "code remade by copy": OS
     + "import copy\nf = lambda: None\nclass Evil:\n    def __reduce_ex__(self, version):\n"
-    "        own = __import__.__code__.co_filename\n"
-    "        return type(f.__code__), (0, 0, 0, 0, 0, 0, b'', (), (), (), own, '', '', 0, b'', b'')\n"
+    "        return f.__code__.replace, ()\n"
     "copy.copy(Evil())",
     "more time": "__import__.__globals__['allow_time'](1000)",
     "more time by a limit": REAL + "real('resource').setrlimit(0, (900, 3600))",
     "ctypes": REAL + "real('ctypes').CDLL(None).mkdir(b'FOLDER/made', 0o777)",
-    "_ctypes": REAL + "c = real('_ctypes')\nc.call_function(c.dlsym(c.dlopen(None, 2), 'fork'), ())",
+    "_ctypes": REAL
+    + "c = real('_ctypes')\nc.call_function(c.dlsym(c.dlopen(None, 2), 'fork'), ())",
     "mmap": REAL + "real('mmap').mmap(-1, 4096)",
     "leaves in a comparison": OS
     + "class Name(str):\n    def __eq__(self, other):\n        raise ValueError\n"
-    "    __hash__ = str.__hash__\ntry:\n    open(Name('VICTIM'), 'a')\nexcept ValueError:\n    pass",
+    "    __hash__ = str.__hash__\n"
+    "try:\n    open(Name('VICTIM'), 'a')\nexcept ValueError:\n    pass",
     "a hook for gc": OFF
     + "gc = sys.modules['gc']\ngc.callbacks.append(lambda *a: off(sys._getframe()))\n"
     "gc.collect()" + MAKE,
-    "garbage": OFF
-    + "gc = sys.modules['gc']\ngc.set_debug(gc.DEBUG_SAVEALL)\n"
+    "garbage": OFF + "gc = sys.modules['gc']\ngc.set_debug(gc.DEBUG_SAVEALL)\n"
     "try:\n    os.stat('/nowhere')\nexcept OSError:\n    pass\ngc.collect()\n"
     "[silence(x) for x in gc.garbage]" + MAKE,
     "an import hook": OS

@@ -47,7 +47,9 @@ def calls(machine: str) -> dict[str, dict[int, str]]:
     """The system calls of a machine: what they mean, and their numbers and names."""
     _, column, _ = MACHINES[machine]
     found: dict[str, dict[int, str]] = {}
-    with open(os.path.join(os.path.dirname(__file__), "system_calls.txt"), encoding="ascii") as file:
+    with open(
+        os.path.join(os.path.dirname(__file__), "system_calls.txt"), encoding="ascii"
+    ) as file:
         for line in file.read().splitlines():
             if line.startswith("["):
                 section = found[line.strip("[]")] = {}
@@ -171,8 +173,7 @@ def readable() -> Iterator[tuple[str, int]]:
         yield path, _READ_FOLDER  # to list it
         for inner in _entries(path):
             if not os.path.basename(inner).startswith(_CLOSED) and inner not in sys.path:
-                folder = _READ_FOLDER if os.path.isdir(inner) else 0
-                yield inner, _READ_FILE | folder
+                yield inner, _READ_FILE | (_READ_FOLDER if os.path.isdir(inner) else 0)
     beside = os.path.dirname(sys.executable)
     for path in (beside, os.path.dirname(beside)):
         yield os.path.join(path, "pyvenv.cfg"), _READ_FILE
@@ -233,7 +234,7 @@ def main() -> None:
     given = (ctypes.c_char_p * (len(arguments) + 1))(*map(os.fsencode, arguments), None)
     variables = [key + b"=" + value for key, value in os.environb.items()]
     environment = (ctypes.c_char_p * (len(variables) + 1))(*variables, None)
-    program = tuple(ctypes.addressof(x) for x in (path, given, environment))
+    program = ctypes.addressof(path), ctypes.addressof(given), ctypes.addressof(environment)
     with_channel = _socket.socket(fileno=channel)
     made = {layer: code for layer, code in filters(program).items() if layer in wanted}
     libc.prctl(38, 1, 0, 0, 0)  # no new privileges, which both ask for

@@ -103,7 +103,6 @@ class LearnerProcess:
         self._first_request = self._key + _framed((source, limits.seconds))
         self._received = 0
         self._reports = -1
-        self.not_enforced: tuple[str, ...] = tuple(PREVENTED.values())
         self._folder = tempfile.TemporaryDirectory(prefix="gradwalk-check-")
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
@@ -112,7 +111,7 @@ class LearnerProcess:
         with theirs:
             self._process = subprocess.Popen(
                 [*command, _path_of(runner), str(limits.megabytes), "".join(ASKED_FOR)],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd=self._folder.name,
@@ -138,9 +137,20 @@ class LearnerProcess:
         with suppress(ProcessLookupError, PermissionError):  # macOS: it has ended
             os.killpg(self._process.pid, signal.SIGKILL)
 
+    def begin(self) -> list[str]:
+        """Wait until the system has closed what it can; returns what stays open."""
+        self._end = time.monotonic() + self._limits.patience
+        self._wait(select.POLLIN)
+        layers, descriptors, _, _ = socket.recv_fds(self._channel, 16, 1)
+        if not layers:
+            self._gone()
+        if descriptors:
+            (self._reports,) = descriptors
+        had = layers.decode().replace(confine.KILLS, confine.REPORTS)
+        return [words for layer, words in PREVENTED.items() if layer not in had]
+
     def load(self) -> None:
         """Run the learner's file."""
-        self._begin()
         self._exchange(self._first_request)  # nothing of the learner's has run so far
         try:
             kind, payload = self._exchange(b"")
@@ -166,16 +176,6 @@ class LearnerProcess:
         return _failure(payload) if kind == runner.FAILED else self._forged()
 
     # -- the pipe ----------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        """Receive what is enforced, and the descriptor for the kernel's reports."""
-        self._end = time.monotonic() + self._limits.patience
-        self._wait(select.POLLIN)
-        layers, descriptors, _, _ = socket.recv_fds(self._channel, 16, 1)
-        if descriptors:
-            (self._reports,) = descriptors
-        had = layers.decode().replace(confine.KILLS, confine.REPORTS)
-        self.not_enforced = tuple(words for layer, words in PREVENTED.items() if layer not in had)
 
     def _exchange(self, request: bytes) -> tuple[bytes, bytes]:
         """Send a request and wait for its answer; the process is killed if both take too long."""

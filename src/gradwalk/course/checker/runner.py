@@ -22,12 +22,15 @@ import marshal
 import math
 import operator
 import os
-import resource
 import struct
 import sys
 import time
 from _blake2 import blake2b  # hashlib loads OpenSSL, which takes longer than all the rest
 from types import MappingProxyType
+
+if os.name == "posix":  # elsewhere this is imported, for `compute`, and not run
+    import posix
+    import resource
 
 TYPE_CHECKING = False  # typing's own takes longer to import than everything else here
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ LEARNER = "<learner>"  # the learner's file, in tracebacks here
 MODULE = "engine"  # and as a module
 MOST_SECONDS = 3600  # of processor time, in all
 
-# What an engine may use. A module of the standard library may import what it likes but UNSAFE. These
+# What an engine may use. A module of the standard library may import all but what is UNSAFE. These
 # tables cannot be changed in place (a MappingProxyType hands out its dict when it is compared), and
 # what their names stand for is checked.
 ALLOWED_IMPORTS = frozenset({
@@ -189,9 +192,7 @@ def _number(thing: Any, name: str) -> float:
 # -- the channel -----------------------------------------------------------------------------------
 
 
-def tag(
-    key: bytes, number: int, kind: bytes, payload: bytes, digest: Any = blake2b
-) -> bytes:
+def tag(key: bytes, number: int, kind: bytes, payload: bytes, digest: Any = blake2b) -> bytes:
     """The tag that proves an answer's origin, made of the key and the answer's number."""
     return digest(b"%d%b%b" % (number, kind, payload), key=key, digest_size=16).digest()
 
@@ -278,7 +279,11 @@ class Watchdog:
         # Raising the limit only moves the length at which recursion fails.
         sys.setrecursionlimit = lambda limit: None
         sys._getframe = no_frame
-        _thread.start_new = _thread.start_new_thread = no_thread  # Python 3.11 does not report it
+        # Python does not report these.
+        _thread.start_new = _thread.start_new_thread = no_thread
+        for name in ("memfd_create", "mkfifo", "mknod"):
+            vars(os).pop(name, None)
+            vars(posix).pop(name, None)
         builtins.__import__ = checked_import
         owners: list[ModuleType | type] = [
             *sys.modules.values(),
@@ -310,7 +315,8 @@ class Watchdog:
         except BaseException:  # of a comparison that is the file's: it must not slip through
             self._leave(TAMPERED)
 
-    def _judge(self, event: str, arguments: tuple[Any, ...], caller: FrameType) -> None:
+    def _judge(self, event: str, arguments: tuple[Any, ...], caller: FrameType | None) -> None:
+        assert caller is not None
         self._check()  # now: it could be put back before the next answer
         file = caller.f_code.co_filename
         if event == "gradwalk.import":
@@ -333,7 +339,9 @@ class Watchdog:
                 self._refuse_import(arguments[0], _line(caller))
         elif event == "open":
             path, _, flags = arguments
-            if type(path) is str and path == LEARNER:  # Python looks for the line to show with a SyntaxError
+            if (
+                type(path) is str and path == LEARNER
+            ):  # Python looks for the line to show with a SyntaxError
                 return
             if type(path) is not str or flags & WRITES or not self._in_library(_real(path)):
                 self._forbid(f"opens {_shown(path)}", _line(caller))
@@ -355,8 +363,9 @@ class Watchdog:
             self._forbid(words + about, _line(caller))
 
     def _is_main(self, frame: FrameType) -> bool:
-        """Whether this is `allow_time`, called by the process itself."""
-        return frame.f_code is allow_time.__code__ and frame.f_back.f_code is self._main  # type: ignore[union-attr]
+        """Whether this is `allow_time`: nothing else that `main` calls sets a limit."""
+        above = frame.f_back
+        return above is not None and above.f_code is self._main
 
     def _is_trusted(self, file: str) -> bool:
         return file.startswith("<frozen ") or self._in_library(file)
