@@ -116,6 +116,28 @@ def test_a_right_engine_has_all_points_whatever_the_kernel_offers(
         assert asked or f"Not enforced on this system: {words}" in str(found)
 
 
+def test_a_python_that_does_not_start_with_a_layer_starts_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that reads files from places that nobody thought of."""
+    source = Path(confine.__file__).read_text(encoding="utf-8")
+    narrow = tmp_path / "narrow.py"
+    library = "    for path in sys.path:\n"
+    assert library in source
+    narrow.write_text(source.replace(library, "    for path in []:\n"), encoding="utf-8")
+    (tmp_path / "system_calls.txt").write_bytes(
+        Path(confine.__file__).with_name("system_calls.txt").read_bytes()
+    )
+    real = process._path_of
+    monkeypatch.setattr(
+        process, "_path_of", lambda module: str(narrow) if module is confine else real(module)
+    )
+    found = check_file(ENGINE)
+    assert found.passed, str(found)
+    if sys.platform == "linux":
+        assert process.PREVENTED[confine.LANDLOCK] in found.not_enforced
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's reports are Linux's")
 def test_what_the_kernel_stops_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_the_watcher(tmp_path, monkeypatch)

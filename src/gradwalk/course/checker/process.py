@@ -104,13 +104,16 @@ class LearnerProcess:
         self._received = 0
         self._reports = -1
         self._folder = tempfile.TemporaryDirectory(prefix="gradwalk-check-")
+        self._start("".join(ASKED_FOR))
+
+    def _start(self, layers: str) -> None:
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
         # -I and -S: nothing but the standard library can be found, no variable is read.
         command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", _path_of(confine)]
         with theirs:
             self._process = subprocess.Popen(
-                [*command, _path_of(runner), str(limits.megabytes), "".join(ASKED_FOR)],
+                [*command, _path_of(runner), str(self._limits.megabytes), layers],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -123,35 +126,55 @@ class LearnerProcess:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._stop()
+        made = os.listdir(self._folder.name)
+        self._folder.cleanup()
+        if made and not isinstance(error[1], Forbidden):
+            raise Forbidden(f"creates files: {printable(made[0])}")
+
+    def _stop(self) -> None:
         self._kill()
         self._process.wait()
         self._channel.close()
         if self._reports >= 0:
             os.close(self._reports)
-        made = os.listdir(self._folder.name)
-        self._folder.cleanup()
-        if made and not isinstance(error[1], Forbidden):
-            raise Forbidden(f"creates files: {printable(made[0])}")
+            self._reports = -1
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):  # macOS: it has ended
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def begin(self) -> list[str]:
-        """Wait until the system has closed what it can; returns what stays open."""
+        """Wait until the process is ready to run the file; returns what is not enforced.
+
+        A Python that does not start with a layer, because it reads files from unusual places, is
+        started without. No file can bring this about: nothing of it has run so far.
+        """
+        try:
+            return self._ready()
+        except OSError:
+            for layers in ("".join(ASKED_FOR).replace(confine.LANDLOCK, ""), ""):
+                self._stop()
+                self._start(layers)
+                with suppress(OSError):
+                    return self._ready()
+            raise
+
+    def _ready(self) -> list[str]:
         self._end = time.monotonic() + self._limits.patience
-        self._wait(select.POLLIN)
-        layers, descriptors, _, _ = socket.recv_fds(self._channel, 16, 1)
-        if not layers:
-            self._gone()
-        if descriptors:
-            (self._reports,) = descriptors
+        try:
+            self._wait(select.POLLIN)
+            layers, descriptors, _, _ = socket.recv_fds(self._channel, 16, 1)
+            if descriptors:
+                (self._reports,) = descriptors
+            self._exchange(self._first_request)
+        except TooSlow:
+            raise OSError("Python could not be started a second time in time") from None
         had = layers.decode().replace(confine.KILLS, confine.REPORTS)
         return [words for layer, words in PREVENTED.items() if layer not in had]
 
     def load(self) -> None:
-        """Run the learner's file."""
-        self._exchange(self._first_request)  # nothing of the learner's has run so far
+        """Run the learner's file, after `begin`."""
         try:
             kind, payload = self._exchange(b"")
         except TooSlow:
@@ -175,7 +198,7 @@ class LearnerProcess:
             return list(struct.unpack(f">{count}d", payload))
         return _failure(payload) if kind == runner.FAILED else self._forged()
 
-    # -- the pipe ----------------------------------------------------------------------------------
+    # -- the channel -------------------------------------------------------------------------------
 
     def _exchange(self, request: bytes) -> tuple[bytes, bytes]:
         """Send a request and wait for its answer; the process is killed if both take too long."""
