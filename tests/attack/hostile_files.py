@@ -161,6 +161,11 @@ FRAMES = {
     "inspect alone": OFF + "import dataclasses\noff(dataclasses.inspect.currentframe())",
     "copy alone": OFF + "import copy\nclass Evil:\n    def __reduce_ex__(self, version):\n"
     "        return sys._getframe, (0,)\noff(copy.copy(Evil()))",
+    "inspect, caught": OFF
+    + "import dataclasses\ntry:\n    off(dataclasses.inspect.currentframe())\n"
+    "except Exception:\n    pass",
+    "ChainMap, caught": OFF + "import collections\nfind = collections.defaultdict(sys._getframe)\n"
+    "try:\n    off(collections.ChainMap(find)['x'])\nexcept Exception:\n    pass",
     "a monitor": OFF + "sys.monitoring.use_tool_id(1, 'x')\n"
     "sys.monitoring.register_callback(1, sys.monitoring.events.CALL, print)" + MAKE,
 }

@@ -110,6 +110,8 @@ WORDS = (
     ("object.", "tampers with the checker"),
     ("resource.", "changes its limits"),
 )
+# Functions of the library that look for the module of their caller, and can do without.
+NAMERS = frozenset({"_caller", "_create_", "make_dataclass", "namedtuple", "warn"})
 # Attributes that lead to frames.
 FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -327,7 +329,8 @@ class Watchdog:
             ):
                 self._refuse_import(name or ".", _line(caller))
         elif event == "gradwalk.frame":
-            if caller.f_back is None or not self._is_trusted(caller.f_back.f_code.co_filename):
+            asks = caller.f_back.f_code if caller.f_back is not None else self._code
+            if asks.co_name not in NAMERS or not self._is_trusted(asks.co_filename):
                 self._forbid("inspects the checker", _line(caller))
         elif event == "import":
             first = arguments[0].partition(".")[0]
