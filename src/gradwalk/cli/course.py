@@ -29,9 +29,9 @@ _CHECK = (
     "The exit status is 0 if every file has all points, else 1. Several files are checked in "
     "parallel on all cores; a failure in one does not stop the others.\n\n"
     "Each file runs in its own process, with limits on time and memory. It returns only numbers, "
-    "and a file that imports another engine, ends early or tampers with the checker scores 0. "
-    "[bold]This is not a sandbox[/bold] against malicious code: run untrusted files in a "
-    "container.\n\n"
+    "and a file that imports another engine, ends early, touches other files or tampers with the "
+    "checker scores 0. On Linux the kernel prevents it; where it cannot, the report says what is "
+    "not enforced, and files from strangers belong in a container.\n\n"
     "[bold]Examples[/bold]\n\n"
     "  gradwalk course check engine.py\n"
     "  gradwalk course check submissions/*.py --csv > points.csv"
@@ -93,6 +93,8 @@ def check(
         _print_one(checked[0])
     else:
         _print_class(checked, details)
+    for words in dict.fromkeys(words for one in checked for words in one.not_enforced):
+        typer.echo(f"Not enforced on this system: {words}.", err=True)
     if not all(one.passed for one in checked):
         raise typer.Exit(1)
 
