@@ -13,7 +13,7 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.hooks import RemovableHandle
-from gradwalk.engine.modes import hold, state
+from gradwalk.engine.modes import current, hold, state
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
@@ -174,8 +174,9 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     @property
     def grad(self) -> Tensor | None:
         """The gradient accumulated by `backward`, None before the first."""
-        if state.here.tracer is not None:
-            state.here.tracer.reads_grad(self)
+        tracer = current().tracer
+        if tracer is not None:
+            tracer.reads_grad(self)
         return self._grad
 
     @grad.setter

@@ -20,7 +20,7 @@ from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import made_at
 from gradwalk.engine.function import Context
-from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.engine.modes import enable_grad, no_grad, state, switch
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.audit import audit
 from gradwalk.inspect.mistakes.diagnosis import explanations
@@ -157,7 +157,7 @@ def _known(owners: Iterable[Any]) -> Iterator[None]:
 def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | None:
     """Record func once more, and a backward pass from one of its outputs."""
     recorder, before = Recorder(keep="all"), state.here.watcher
-    state.here.watcher = recorder
+    switch(watcher=recorder)
     try:
         with enable_grad():
             out = outputs_of(func, inputs)[output]
@@ -171,7 +171,7 @@ def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | No
     except Exception:  # whatever a func does that recording forbids: no answer then
         return None
     finally:
-        state.here.watcher = before
+        switch(watcher=before)
     recorder.take_labels()
     return recorder.trace if recorder.trace.sweeps else None
 
