@@ -96,6 +96,9 @@ def grad(
             g = g[tensor._index]
         if g is None and materialize_grads:
             g = filled(tensor.shape, tensor.dtype, 0)
+            if create_graph:  # as in PyTorch: it can be differentiated, like the others
+                g = wrap(g)
+                g.requires_grad = True
         if g is None and not allow_unused:
             raise AutogradError(
                 f"{name_of(tensor)} was not used to compute the output, so it has no gradient.\n"

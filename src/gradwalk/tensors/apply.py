@@ -223,7 +223,7 @@ def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int
     link = ((op, attrs, index),)
     above = source._view
     lock = "" if current().grad_enabled else "it was made inside no_grad()"
-    if above is None:
+    if above is None or (source._requires_grad and source._node is None):  # a leaf is a base
         tensor._view = View(source, source._node, link, lock)
     else:
         lock = above.lock or lock

@@ -164,6 +164,8 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
                 "Fix: write the numbers with a decimal point (3. instead of 3) or pass "
                 "dtype=gradwalk.float32."
             )
+        if on and self._view is not None:
+            self._view = self._view._replace(lock="it was made a leaf of its own")
         self._requires_grad = bool(on)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
