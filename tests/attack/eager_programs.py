@@ -79,7 +79,6 @@ class Machine:
 
     m: Any
     names: dict[str, Any] = field(default_factory=dict)
-    coarse: bool = False  # whether float32 takes part
 
     def __post_init__(self) -> None:
         self.names |= HELPERS | {"m": self.m, "seen": {}}
@@ -200,6 +199,7 @@ class Writer:
         self.random = random.Random(seed)
         self.torch = Machine(torch)
         self.lines: list[str] = []
+        self.refusals: list[Exception | None] = []  # PyTorch's, by line
         self.count = 0
         self.plain = self.random.random() < 0.4  # so that finite differences can judge it
         for _ in range(self.random.randrange(2, 5)):
@@ -210,10 +210,10 @@ class Writer:
             except RuntimeError:  # PyTorch refuses to look at a piece of a split that was changed
                 break
 
-    def add(self, line: str) -> Exception | None:
+    def add(self, line: str) -> None:
         """Append a line; what PyTorch refuses stays, so that we are seen to refuse it too."""
         self.lines.append(line)
-        return self.torch.do(line)
+        self.refusals.append(self.torch.do(line))
 
     def _leaf(self) -> None:
         shape = self.random.choice(SHAPES)
@@ -361,33 +361,53 @@ def check_equal(what: str, one: Any, other: Any, coarse: bool) -> None:
         raise Different(f"{what}:\n{a}\nhere,\n{b}\nin PyTorch")
 
 
-def check(lines: Sequence[str], each: bool = False) -> Outcome:
-    """Run a program in both libraries and compare; with `each`, after every line."""
-    coarse = any(word in line for line in lines for word in ("float32", "int64", "float()"))
-    ours, theirs = machines = Machine(gw), Machine(torch, coarse=coarse)
+def run_both(lines: Sequence[str]) -> Outcome:
+    """Run a program in both libraries and compare after every line."""
+    ours, theirs = Machine(gw), Machine(torch)
+    for position, line in enumerate(lines):
+        outcome = _step(ours, line, theirs.do(line), lines[: position + 1])
+        if outcome is not None:
+            return outcome
+        try:
+            check_tensors(ours, theirs, is_coarse(lines))
+        except Different as difference:
+            return Outcome("WRONG", str(difference), lines)
+    return finished(ours, theirs, lines)
+
+
+def is_coarse(lines: Sequence[str]) -> bool:
+    return any(word in line for line in lines for word in ("float32", "int64", "float()"))
+
+
+def _step(
+    ours: Machine, line: str, refusal: Exception | None, lines: Sequence[str]
+) -> Outcome | None:
+    """Run a line here; an outcome if only one library refuses it."""
+    mine = ours.do(line)
+    if refusal is not None and mine is None:
+        return judged(ours, lines, f"{line}: PyTorch: {refusal}")
+    if mine is not None and refusal is None:
+        return Outcome("loud", f"{line}: {mine}", lines)
+    return None
+
+
+def finished(ours: Machine, theirs: Machine, lines: Sequence[str]) -> Outcome:
+    """Compare the tensors and their derivatives after the last line."""
     try:
-        for line in lines:
-            mine, other = ours.do(line), theirs.do(line)
-            if other is not None and mine is None:
-                return judged(ours, lines[: lines.index(line) + 1], f"{line}: PyTorch: {other}")
-            if mine is not None and other is None:
-                return Outcome("loud", f"{line}: {mine}", lines)
-            if each:
-                check_tensors(*machines)
-        check_tensors(*machines)
-        return check_derivatives(*machines, lines)
+        check_tensors(ours, theirs, is_coarse(lines))
+        return check_derivatives(ours, theirs, lines)
     except Different as difference:
         return Outcome("WRONG", str(difference), lines)
     except RuntimeError as error:  # PyTorch refuses to look at a piece of a split
         return judged(ours, lines, f"PyTorch: {error}")
 
 
-def check_tensors(ours: Machine, theirs: Machine) -> None:
+def check_tensors(ours: Machine, theirs: Machine, coarse: bool) -> None:
     mine, others = ours.tensors(), theirs.tensors()
     if mine.keys() != others.keys():
         raise Different(f"{mine.keys() ^ others.keys()} is not in both")
     for name, other in others.items():
-        check_equal(name, mine[name], other, theirs.coarse)
+        check_equal(name, mine[name], other, coarse)
         if other is None or not other.numel():
             continue
         if mine[name].requires_grad != other.requires_grad:
@@ -425,6 +445,7 @@ LAST = [
 
 def check_derivatives(ours: Machine, theirs: Machine, lines: Sequence[str]) -> Outcome:
     """The derivatives of everything that was computed, `.grad` of all tensors, and hooks."""
+    coarse = is_coarse(lines)
     leaves = [k for k, v in theirs.tensors().items() if v is not None and v.requires_grad]
     leaves = [name for name in leaves if theirs.names[name].is_leaf]
     for machine in (ours, theirs):
@@ -445,17 +466,17 @@ def check_derivatives(ours: Machine, theirs: Machine, lines: Sequence[str]) -> O
         for name, one, other in zip(leaves, ours.names.get(what, ()), theirs.names.get(what, ())):
             zero = array_of(theirs.names[name]) * 0  # None and zeros are the same answer
             one, other = (torch.tensor(zero) if g is None else g for g in (one, other))
-            check_equal(f"{order} derivative by {name}", one, other, theirs.coarse)
+            check_equal(f"{order} derivative by {name}", one, other, coarse)
     for name, tensor in theirs.tensors().items():
         if tensor is not None and (tensor.is_leaf or tensor.retains_grad):
-            check_equal(f"{name}.grad", ours.names[name].grad, tensor.grad, theirs.coarse)
+            check_equal(f"{name}.grad", ours.names[name].grad, tensor.grad, coarse)
     seen, others = ours.names["seen"], theirs.names["seen"]
     for name in seen.keys() | others.keys():
         counts = [len(found.get(name, ())) for found in (seen, others)]
         if counts[0] != counts[1]:
             raise Different(f"hooks of {name} ran {counts[0]} times, in PyTorch {counts[1]} times")
         for one, other in zip(seen.get(name, ()), others.get(name, ()), strict=True):
-            check_equal(f"a hook's gradient of {name}", one, other, theirs.coarse)
+            check_equal(f"a hook's gradient of {name}", one, other, coarse)
     return Outcome("same", lines=lines)
 
 
@@ -494,7 +515,14 @@ def compare(seed: int) -> Outcome:
     """Draw a program and compare; a wrong one is shortened."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcome = check(Writer(seed).lines)
+        program, ours = Writer(seed), Machine(gw)
+        lines = program.lines
+        outcome = None
+        for position, (line, refusal) in enumerate(zip(lines, program.refusals, strict=True)):
+            outcome = _step(ours, line, refusal, lines[: position + 1])
+            if outcome is not None:
+                break
+        outcome = outcome or finished(ours, program.torch, lines)
         return shortened(outcome) if outcome.kind == "WRONG" else outcome
 
 
@@ -504,7 +532,7 @@ def shortened(outcome: Outcome) -> Outcome:
     for line in reversed(outcome.lines):
         fewer = [other for other in lines if other is not line]
         try:
-            found = check(fewer, each=True)
+            found = run_both(fewer)
         except Exception:
             continue
         if found.kind == "WRONG":

@@ -156,23 +156,33 @@ class _GradMode:
     mode = False
 
     def __enter__(self) -> Self:
-        before = _own()
-        inside = before if before.grad_enabled is self.mode else before.flipped()
-        _modes.set(inside)
+        before = inside = _own()
+        if before.grad_enabled is not self.mode:
+            inside = before._flipped or before.flipped()
+            _modes.set(inside)
         _entered.set((self, before, inside, _entered.get()))
         return self
 
     def __exit__(self, *_: object) -> None:
-        passed = []
         entered = _entered.get()
-        while entered is not None and entered[0] is not self:  # left in another order
-            passed.append(entered)
+        if entered is not None and entered[0] is self:
+            _, before, inside, rest = entered
+            _entered.set(rest)
+            _back_to(before, inside)
+        else:
+            self._exit_out_of_order(entered)
+
+    def _exit_out_of_order(self, entered: Entered | None) -> None:
+        """Leave a mode inside which others were entered and not left."""
+        others = []
+        while entered is not None and entered[0] is not self:
+            others.append(entered[:3])
             entered = entered[3]
         if entered is None:  # entered in another context: nothing was changed in this one
             return
         _, before, inside, rest = entered
-        for mode, *modes, _ in reversed(passed):
-            rest = (mode, *modes, rest)
+        for other in reversed(others):
+            rest = (*other, rest)
         _entered.set(rest)
         _back_to(before, inside)
 
@@ -212,7 +222,8 @@ def _back_to(before: Modes, inside: Modes) -> None:
     """Record again as before; other modes stay as they are."""
     here = current()
     if here is inside:
-        _modes.set(before)
+        if inside is not before:
+            _modes.set(before)
     elif here.grad_enabled is not before.grad_enabled:
         _modes.set(here.flipped())
 
