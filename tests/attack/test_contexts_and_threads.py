@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
+import os
 import random
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -320,6 +322,34 @@ def test_threads_add_to_one_value(impatient: None) -> None:
 
     together(work, 8)
     assert leaf.grad == 200 * 36
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_threads_add_does_not_hang(impatient: None) -> None:
+    leaf = gw.zeros(20_000, dtype=gw.float64, requires_grad=True)
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            (leaf * 2.0).sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)  # ends a child that hangs
+                (leaf * 3.0).sum().backward()
+                leaf.detach().mul_(1.0)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 @pytest.mark.parametrize("name", MODES)
