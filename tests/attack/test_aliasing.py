@@ -260,6 +260,21 @@ def test_calls_in_which_there_may_be_nothing_to_do(part: int) -> None:
     assert not idle, "never computed in both libraries: " + " ".join(idle)
 
 
+@pytest.mark.parametrize("taken", ["y.detach()", "y[0]", "y.permute(1, 0, 2, 3)", "y.data", "y.T"])
+def test_view_does_not_part_a_tensor_from_its_views(taken: str) -> None:
+    """A convolution leaves its result in another order, which `view` changes if it may."""
+    y = gw.nn.functional.conv2d(gw.ones(2, 3, 5, 5), gw.ones(4, 3, 3, 3))
+    other = eval(taken, {"y": y})
+    with pytest.raises(RuntimeError, match=r"reshape"):
+        y.view(-1)
+    y.mul_(2)
+    assert np.may_share_memory(other.numpy(), y.numpy()) and set(y.tolist()[0][0][0]) == {54.0}
+    fresh = gw.nn.functional.conv2d(gw.ones(2, 3, 5, 5), gw.ones(4, 3, 3, 3))
+    flat = fresh.view(-1)
+    flat.mul_(2)
+    assert set(fresh.tolist()[0][0][0]) == {54.0}
+
+
 # -- PyTorch's samples -----------------------------------------------------------------------------
 
 

@@ -215,11 +215,18 @@ def _results(op: Op, result: Any) -> list[Any]:
     ]
 
 
+def keep_layout(tensor: Any) -> None:
+    """From now on others use this memory: `view` may not move the tensor to another order."""
+    if tensor._array.ndim > 2 and not tensor._array.flags.c_contiguous:
+        tensor._keeps_layout = True
+
+
 def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int) -> None:
     """If the result shares memory with its source, remember the base."""
     array, other = tensor._array, source._array
     if array is not other and (array.base is None or owner_of(array) is not owner_of(other)):
         return
+    keep_layout(source)
     link = ((op, attrs, index),)
     above = source._view
     lock = "" if current().grad_enabled else "it was made inside no_grad()"

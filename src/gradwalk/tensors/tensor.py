@@ -26,7 +26,7 @@ from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
 from gradwalk.tensors import apply, quick
-from gradwalk.tensors.apply import refresh, wrap
+from gradwalk.tensors.apply import keep_layout, refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
 from gradwalk.tensors.properties import Properties
@@ -70,6 +70,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     _requires_grad = False  # of a leaf
     _grad: Tensor | None = None
     _view: View | None = None
+    _keeps_layout = False  # whether `view` may not bring its elements into another order
     _label = ""
     hooks: dict[int, dict[Any, Any]] | None = None
     code: CodeType | None = None  # with `position`: the source line of a leaf
@@ -218,6 +219,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
 
     def _cut(self, note: str) -> Tensor:
         hold(self)
+        keep_layout(self)
         cut = wrap(self._array)
         cut.code, cut.position = caller()
         if state.here.watcher is not None:
@@ -336,6 +338,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         self._leaves_as("numpy()")
         if isinstance(self._array, AbstractArray):
             return self._array.numbers("numpy()")
+        keep_layout(self)
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -450,7 +453,8 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         """Another shape on the same memory, or an error if that needs a copy."""
         if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
             raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
-        if self._view is None and self._array.ndim > 2 and is_batch_last(self._array):
+        movable = self._view is None and not self._keeps_layout
+        if movable and self._array.ndim > 2 and is_batch_last(self._array):
             self._array = np.ascontiguousarray(self._array)  # as convolutions leave it
         viewed = reshape_to(self, *sizes, shape=size)
         if viewed._array.size and not np.shares_memory(viewed._array, self._array):
