@@ -21,7 +21,7 @@ from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
 from gradwalk.engine.allocator import keep_freed_memory
-from gradwalk.engine.modes import state
+from gradwalk.engine.modes import current
 from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
 
@@ -69,7 +69,7 @@ class Compiled(Introspection):
             functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        here = state.here
+        here = current()
         if here.watcher is not None:  # inside another trace, or recorded: as if not compiled
             return self.function(*args, **keywords)
         with self._lock:

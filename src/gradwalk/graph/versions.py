@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.graph.abstract import is_array
+from gradwalk.graph.forking import survives_fork
 
 
 class Clock:
@@ -84,6 +85,7 @@ class View(NamedTuple):
 
 clock = Clock()
 _advancing = threading.Lock()  # two threads must not get the same time
+survives_fork(_advancing)
 _stamps: dict[int, Stamp] = {}
 
 
