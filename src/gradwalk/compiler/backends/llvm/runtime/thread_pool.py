@@ -1,8 +1,8 @@
 """The one thread pool of compiled code.
 
-Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native
-part. The first call that needs workers starts them. They spin for SPIN_SECONDS after a call and
-then sleep, which costs nothing.
+Threads claim shares of each kernel; tape_loop.py has the native part. The first call that needs
+workers starts them, and waits for none. They spin for SPIN_SECONDS after a call and then sleep,
+which costs nothing.
 
 - On Linux (x86-64, aarch64) workers are native threads and sleep on a futex. Elsewhere they are
   Python threads that wait in native code, and sleep in a Python condition.
@@ -39,6 +39,7 @@ SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 Â
 # In a call, before waiting threads let others have the core. With a core each it makes no
 # difference; where others keep one core busy, 5 Âµs made barriers four times slower.
 YIELD_SECONDS = 0.5e-6
+LATE_SECONDS = 50e-6  # that a call may wait for its threads without being called late
 
 _lock = threading.RLock()  # of everything that changes the pool
 _wanted: int | None = threads.chosen
@@ -78,10 +79,8 @@ def start() -> None:
     """Start the workers that are missing. Calls do that by themselves, when they need them."""
     pool = native()
     with _lock, _owned(pool):
-        count = get_num_threads()
-        for thread in range(1 + pool.alive(), count):
+        for thread in range(1 + pool.alive(), get_num_threads()):
             pool.start(thread)
-        _wait_until(lambda: pool.alive() >= count - 1)
 
 
 def stop() -> None:
@@ -117,7 +116,7 @@ def _apply(pool: NativePool) -> None:
     crowded = count > target.usable_cores()
     idle = 0 if crowded else pool.pauses(SPIN_SECONDS)
     spins = 0 if crowded else pool.pauses(YIELD_SECONDS)
-    pool.limits(count, idle, spins)
+    pool.limits(count, idle, spins, int(LATE_SECONDS * 1e9))
 
 
 def _dismiss(pool: NativePool, keep: int) -> None:
@@ -158,7 +157,9 @@ class NativePool:
         self.futex = futex
         called = {name: getattr(ctypes.pythonapi, name) for name in calling.SYMBOLS}
         if sys.platform == "win32":
-            called["sched_yield"] = ctypes.CDLL("kernel32").SwitchToThread
+            system_calls = ctypes.CDLL("kernel32")
+            called["sched_yield"] = system_calls.SwitchToThread
+            called["QueryPerformanceCounter"] = system_calls.QueryPerformanceCounter
         if not futex:
             self._parking = _PythonParking()
             called |= self._parking.functions
@@ -174,7 +175,8 @@ class NativePool:
         self.own = function("gradwalk_own", number)
         self.disown = function("gradwalk_disown", None)
         self.alive = function("gradwalk_alive", number)
-        self.limits = function("gradwalk_limits", None, number, number, number)
+        self.hire = function("gradwalk_hire", None, number)
+        self.limits = function("gradwalk_limits", None, number, number, number, number)
         self.dismiss = function("gradwalk_dismiss", None, number)
         self._forget = function("gradwalk_forget", None)
         self._pause = function("gradwalk_pause", None, number)
@@ -202,6 +204,14 @@ class NativePool:
 
     def start(self, thread: int) -> None:
         """Start one worker."""
+        self.hire(1)
+        try:
+            self._start(thread)
+        except BaseException:
+            self.hire(-1)
+            raise
+
+    def _start(self, thread: int) -> None:
         if not self.futex:
             threading.Thread(
                 target=self._worker, args=(thread,), name=f"gradwalk-{thread}", daemon=True
