@@ -16,6 +16,7 @@ from gradwalk.compiler.backends.llvm.runtime.runtime_function import (
 )
 from gradwalk.compiler.backends.llvm.target import Host
 
+START = "gradwalk_start"  # a worker that is a native thread
 _FUTEX = {"x86_64": 202, "aarch64": 98}  # the number of the system call
 FUTEX_PARKING: list[Definition] = []
 PYTHON_PARKING = [
@@ -68,6 +69,22 @@ def _park(f: RuntimeFunction) -> None:
 @define("internal void @unpark(i64 %mask) noinline", FUTEX_PARKING)
 def _unpark(f: RuntimeFunction) -> None:
     _system_call(f, 138, 2**31 - 1, "%mask")  # FUTEX_WAKE_BITSET, private
+
+
+@define(f"i64 @{START}(i64 %thread)", FUTEX_PARKING)
+def _start(f: RuntimeFunction) -> None:
+    """Start a native worker; 0, or the error. It counts at once: no call waits for it, and what
+    ends it waits until it is gone."""
+    handle = f.set("alloca i64, align 8")
+    number = f.set("inttoptr i64 %thread to ptr")
+    f.ours("void", "gradwalk_hire")
+    begin = ("ptr", handle), ("ptr", "null"), ("ptr", "@gradwalk_worker"), ("ptr", number)
+    error = f.set(f"zext i32 {f.call('i32', 'pthread_create', *begin)} to i64")
+    with f.when(f.differ(error, 0)):
+        f.update("sub", "@alive", 1, "release")
+        f.give(f"i64 {error}")
+    f.call("i32", "pthread_detach", ("i64", f.word(handle, 0)))
+    f.give("i64 0")
 
 
 # -- time ------------------------------------------------------------------------------------------

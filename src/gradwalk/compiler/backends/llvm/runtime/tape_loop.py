@@ -23,9 +23,10 @@ futex (`@calls`, the number of the call), with a bit in `@parked` for the caller
 and `@calls` are both written before the other is read, so a wake-up cannot be lost.
 
 **Adapting.** On a busy machine a thread may lose its core while it holds a share, for milliseconds.
-The caller measures how long it waited. Where that is so long that one thread less would have been
-faster, the next calls use one less, for at least eight times as long as was lost; for twice as long
-each time they are late again right after coming back. So trying costs a few percent at most.
+Where a call was slower than with one thread less, the next calls use one less, for twice as long as
+was lost; and, where they are late again soon after coming back, for 8, 32 and 128 times as long:
+then trying costs a percent. What the program takes with fewer threads is known from such
+calls; before the first, a call that waited longer than it worked was slower.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ STOP = 4  # with BARRIER: the tape ends here if status[0] says that a kernel bef
 
 # What a program is to the runtime: words of 8 bytes, in this order. tape.py fills them in.
 PROGRAM = (
-    "entries", "count", "segments", "segment_count", "slots", "most_threads", "running",
+    "entries", "count", "segments", "segment_count", "slots", "most_threads", "running", "usual",
     "arrays", "expected", "ndarray", "none", "refused",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(PROGRAM)}
@@ -68,8 +69,7 @@ FUNCTIONS = tuple(
 )  # fmt: skip
 
 # Each on cache lines of its own. @call is the program, the number of its first segment and the
-# caller's core; @pace is till when fewer threads are used, how many, for how long, and how often in
-# a row that was (as a power of two).
+# caller's core; @pace is till when fewer threads are used, how many, and the level of lateness.
 STATE = f"""
 @word = internal global i64 0, align 64
 @call = internal global [3 x i64] zeroinitializer, align 64
@@ -78,7 +78,7 @@ STATE = f"""
 @calls = internal global i64 0, align 64
 @parked = internal global i64 0, align 64
 @owner = internal global i32 0, align 64
-@pace = internal global [4 x i64] zeroinitializer, align 64
+@pace = internal global [3 x i64] zeroinitializer, align 64
 @waited = internal global i64 0
 @alive = internal global i64 0, align 64
 @keep = internal global i64 {MOST_THREADS}, align 64
@@ -91,9 +91,11 @@ POOL: list[Definition] = []
 
 THREADS_AT, SHARES_AT = 56, 48  # bits of @word
 NUMBERS = 2**48 - 1
-UNTIL, FEWER, PAUSE, LEVEL = range(4)  # of @pace
-LOWEST, HIGHEST = 3, 7  # the level: fewer threads for 8 to 128 times as long as was lost,
+PYTHON = 2  # what @owner is if it is no call, but thread_pool.py
+UNTIL, FEWER, LEVEL = range(3)  # of @pace
+LOWEST, HIGHEST = 1, 7  # the level: fewer threads for 2 to 128 times as long as was lost,
 LONGEST = 500_000_000  # but for no more nanoseconds than these
+SOON = 20_000_000  # nanoseconds after coming back within which being late raises the level
 
 
 def _number(f: RuntimeFunction, word: str) -> str:
@@ -244,25 +246,32 @@ def _perform(f: RuntimeFunction) -> None:
             f.give(f"i64 {NO_WORKERS}")
         begin = f.ours("i64", "now")
         early = f.compare("slt", begin, f.word("@pace", UNTIL))
-        limit = f.select(early, "i64", f.word("@pace", FEWER), wanted)
-        threads = f.call("i64", "llvm.umin.i64", ("i64", wanted), ("i64", limit))
+        fewer = f.smaller(f.word("@pace", FEWER), wanted)
+        threads = f.select(early, "i64", fewer, wanted)
         with f.when(f.differ(threads, 1)):
-            given = ("ptr", "%program"), ("i64", threads), ("i64", begin)
-            f.ours("void", "run_together", *given)
+            given = ("ptr", "%program"), ("i64", threads)
+            waited = f.ours("i64", "run_together", *given)
+            numbers = (("i64", n) for n in (wanted, threads, begin, waited))
+            f.ours("void", "adapt", ("ptr", "%program"), *numbers)
             f.release("@owner")
             f.give("i64 0")
         f.release("@owner")
+        f.ours("void", "run_alone", ("ptr", "%program"))
+        f.ours("void", "learn", ("ptr", "%program"), ("i64", begin))
+        f.give("i64 0")
     f.ours("void", "run_alone", ("ptr", "%program"))
     f.give("i64 0")
 
 
-@define("internal void @run_together(ptr %program, i64 %threads, i64 %begin)", POOL)
+@define("internal i64 @run_together(ptr %program, i64 %threads)", POOL)
 def _run_together(f: RuntimeFunction) -> None:
-    """A call with the pool, which the caller owns."""
+    """A call with the pool, which the caller owns; returns how long the caller waited."""
     number = f.add(_number(f, f.atomic("@word", "monotonic")), 1)
     f.store_word("%program", "@call", 0, "ptr")
     f.store_word(number, "@call", 1)
-    f.do(f"store atomic i64 {f.ours('i64', 'core')}, ptr {f.pointer('i64', '@call', 2)} monotonic, align 8")
+    f.do(
+        f"store atomic i64 {f.ours('i64', 'core')}, ptr {f.pointer('i64', '@call', 2)} monotonic, align 8"
+    )
     opening = f.ours("i64", "opening", ("ptr", "%program"), ("i64", 0), ("i64", "%threads"))
     f.do(f"store atomic i64 {f.bits('or', opening, number)}, ptr @word release, align 8")
     below = f.bits("xor", f.bits("shl", -2, f.subtract("%threads", 1)), -2)
@@ -272,27 +281,46 @@ def _run_together(f: RuntimeFunction) -> None:
         word = f.atomic("@word", "acquire")
         f.leave_if(segment, f.compare("eq", _threads(f, word), 0))
         f.ours("void", "take_part", ("i64", 0), ("i64", word))
-    waited = f.set("load i64, ptr @waited")
-    with f.when(f.compare("ugt", waited, f.set("load i64, ptr @late"))):
-        given = ("i64", waited), ("i64", "%begin"), ("i64", "%threads")
-        f.ours("void", "adapt", *given)
+    f.give(f"i64 {f.set('load i64, ptr @waited')}")
 
 
-@define("internal void @adapt(i64 %waited, i64 %begin, i64 %threads) noinline", POOL)
+@define("internal void @learn(ptr %program, i64 %begin)", POOL)
+def _learn(f: RuntimeFunction) -> None:
+    """Note what a call with fewer threads took: the least, forgotten by and by."""
+    spent = f.subtract(f.ours("i64", "now"), "%begin")
+    usual = f.word("%program", FIELD["usual"])
+    more = f.add(usual, f.bits("lshr", usual, 4))
+    known = f.select(f.compare("eq", usual, 0), "i64", spent, more)
+    f.store_word(f.smaller(spent, known), "%program", FIELD["usual"])
+
+
+@define(
+    "internal void @adapt(ptr %program, i64 %wanted, i64 %threads, i64 %begin, i64 %waited)", POOL
+)
 def _adapt(f: RuntimeFunction) -> None:
-    """Use one thread less for a while, if the caller waited longer than it worked (with more than
-    two threads: than half of that)."""
+    """Use one thread less for a while, if a call would have been faster with it.
+
+    Before it is known what such a call takes: if the caller waited longer than it worked, or with
+    more than two threads longer than half of that.
+    """
     now = f.ours("i64", "now")
-    worked = f.subtract(f.subtract(now, "%begin"), "%waited")
+    spent = f.subtract(now, "%begin")
     several = f.select(f.compare("ugt", "%threads", 2), "i64", 1, 0)
-    with f.when(f.compare("sle", "%waited", f.bits("lshr", worked, several))):
+    worked = f.bits("lshr", f.subtract(spent, "%waited"), several)
+    usual = f.word("%program", FIELD["usual"])
+    fewer = f.compare("ult", "%threads", "%wanted")
+    with f.when(fewer):
+        f.ours("void", "learn", ("ptr", "%program"), ("i64", "%begin"))
+    unknown = f.set(f"or i1 {f.compare('eq', usual, 0)}, {fewer}")
+    lost = f.select(unknown, "i64", f.subtract("%waited", worked), f.subtract(spent, usual))
+    with f.when(f.compare("sle", lost, f.set("load i64, ptr @late"))):
         f.give()
-    until, pause, level = (f.word("@pace", place) for place in (UNTIL, PAUSE, LEVEL))
-    again = f.compare("slt", f.subtract(now, until), pause)
-    higher = f.smaller(f.add(level, 1), HIGHEST)
-    level = f.select(again, "i64", f.larger(higher, LOWEST), LOWEST)
-    pause = f.smaller(f.bits("shl", "%waited", level), LONGEST)
-    new = {UNTIL: f.add(now, pause), FEWER: f.subtract("%threads", 1), PAUSE: pause, LEVEL: level}
+    until, level = (f.word("@pace", place) for place in (UNTIL, LEVEL))
+    again = f.compare("slt", f.subtract("%begin", until), SOON)
+    change = f.select(again, "i64", 2, -1)
+    level = f.larger(f.smaller(f.add(level, change), HIGHEST), LOWEST)
+    pause = f.smaller(f.bits("shl", lost, level), LONGEST)
+    new = {UNTIL: f.add(now, pause), FEWER: f.subtract("%threads", 1), LEVEL: level}
     for place, value in new.items():
         f.store_word(value, "@pace", place)
 
@@ -371,19 +399,23 @@ def _wake(f: RuntimeFunction) -> None:
 # -- for thread_pool.py, which holds a lock: only the owner of the pool changes its workers --------
 
 POOL += [
-    Definition("void @gradwalk_disown()", lambda f: f.release("@owner")),
     Definition(
-        "i64 @gradwalk_own()", lambda f: f.give(f"i64 {f.select(f.take('@owner'), 'i64', 1, 0)}")
+        "i64 @gradwalk_own()",
+        lambda f: f.give(f"i64 {f.select(f.take('@owner', PYTHON), 'i64', 1, 0)}"),
+    ),
+    Definition(
+        "void @gradwalk_disown()",
+        lambda f: f.set(f"cmpxchg ptr @owner, i32 {PYTHON}, i32 0 release monotonic"),
     ),
     Definition("i64 @gradwalk_alive()", lambda f: f.give(f"i64 {f.atomic('@alive', 'acquire')}")),
 ]
 
 
-@define("void @gradwalk_hire(i64 %count)", POOL)
+@define("void @gradwalk_hire()", POOL)
 def _hire(f: RuntimeFunction) -> None:
-    """Count workers that are about to be started (negative: that could not be); none goes home."""
+    """Count one more worker; from now on none goes home."""
     f.do(f"store atomic i64 {MOST_THREADS}, ptr @keep release, align 8")
-    f.update("add", "@alive", "%count", "seq_cst")
+    f.update("add", "@alive", 1, "seq_cst")
 
 
 @define("void @gradwalk_dismiss(i64 %keep)", POOL)
