@@ -36,7 +36,7 @@ def fork_safe(lock: LockType, depth: int) -> LockType:
 
 
 def _locks() -> list[Any]:
-    found = sorted(list(_depths.items()), key=lambda item: item[1])
+    found = sorted(_depths.items(), key=lambda item: item[1])
     return [lock for reference, _ in found if (lock := reference()) is not None]
 
 

@@ -62,7 +62,14 @@ class CallText:
         if self.moved:
             lines += [f"if moved and not find_again({self.given()}):", "    return MISS"]
         lines += [*self.scalars, "if look:", "    return specialization.arrays"]
-        lines += [*self.run, *self.results, f"return {self.answer}"]
+        lines += self.run
+        if self.specialization.native is None:
+            lines += self.results
+        else:  # an interrupt waits until all is noted that the program did: each line may run again
+            lines += ["while True:", "    try:", *indented(indented([*self.results, "break"]))]
+            lines += ["    except KeyboardInterrupt as error:", "        interrupted = error"]
+            lines += ["if interrupted is not None:", "    raise interrupted"]
+        lines.append(f"return {self.answer}")
         return "\n".join(["def call(args, keywords, here, look=False):", *indented(lines)]) + "\n"
 
     def function(self) -> Callable[..., Any]:

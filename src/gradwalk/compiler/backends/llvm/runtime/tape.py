@@ -147,6 +147,11 @@ class Tape:
         self.call = _builtin(program)
         thread_pool.live_programs[id(program)] = program
 
+    def ran(self) -> bool:
+        """Whether the last call came to its end, though it may have raised: Python raises what a
+        signal's handler raises right after native code."""
+        return bool(self._program[FIELD["ran"]])
+
     def seconds(self, *arrays: Any) -> list[float]:
         """Run once, entry by entry, and say how long each took (each with its own start and end of
         the pool, well under a microsecond when hot)."""

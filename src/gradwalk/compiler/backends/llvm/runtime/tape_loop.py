@@ -3,8 +3,8 @@
 thread_pool.py and tape.py are its Python side.
 
 **A call** is a row of *segments*, the entries between two meetings, and every segment has as many
-*shares* as the call has threads. Shares are claimed, not assigned: a thread begins with the share of
-its own number, which its caches know, and if others have not begun theirs after a short wait it
+*shares* as the call has threads. Shares are claimed, not assigned: a thread begins with the share
+of its own number, which its caches know, and if others have not begun theirs after a short wait it
 claims those too. So a call never waits for a thread that sleeps, was not started or lost its core,
 unless that thread holds a share; and results do not depend on who computes a share.
 
@@ -49,7 +49,7 @@ STOP = 4  # with BARRIER: the tape ends here if status[0] says that a kernel bef
 
 # What a program is to the runtime: words of 8 bytes, in this order. tape.py fills them in.
 PROGRAM = (
-    "entries", "count", "segments", "segment_count", "slots", "most_threads", "running", "usual",
+    "entries", "count", "segments", "segment_count", "slots", "most_threads", "running", "ran", "usual",
     "arrays", "expected", "ndarray", "none", "refused",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(PROGRAM)}
@@ -269,9 +269,8 @@ def _run_together(f: RuntimeFunction) -> None:
     number = f.add(_number(f, f.atomic("@word", "monotonic")), 1)
     f.store_word("%program", "@call", 0, "ptr")
     f.store_word(number, "@call", 1)
-    f.do(
-        f"store atomic i64 {f.ours('i64', 'core')}, ptr {f.pointer('i64', '@call', 2)} monotonic, align 8"
-    )
+    core, place = f.ours("i64", "core"), f.pointer("i64", "@call", 2)
+    f.do(f"store atomic i64 {core}, ptr {place} monotonic, align 8")
     opening = f.ours("i64", "opening", ("ptr", "%program"), ("i64", 0), ("i64", "%threads"))
     f.do(f"store atomic i64 {f.bits('or', opening, number)}, ptr @word release, align 8")
     below = f.bits("xor", f.bits("shl", -2, f.subtract("%threads", 1)), -2)
