@@ -23,10 +23,10 @@ futex (`@calls`, the number of the call), with a bit in `@parked` for the caller
 and `@calls` are both written before the other is read, so a wake-up cannot be lost.
 
 **Adapting.** On a busy machine a thread may lose its core while it holds a share, for milliseconds.
-Where a call was slower than with one thread less, the next calls use one less, for twice as long as
-was lost; and, where they are late again soon after coming back, for 8, 32 and 128 times as long:
-then trying costs a percent. What the program takes with fewer threads is known from such
-calls; before the first, a call that waited longer than it worked was slower.
+So the caller keeps a balance of what its threads gain and lose: the time of each call, less what
+the program takes with one thread less. That is measured in its 2nd, 3rd, 5th, 9th, ... call. Once
+more is lost than gained, calls use one thread less, for 4 times as long as was lost; where the
+threads lose again after coming back, for 16, 64 and 128 times as long: then trying costs a percent.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ STOP = 4  # with BARRIER: the tape ends here if status[0] says that a kernel bef
 
 # What a program is to the runtime: words of 8 bytes, in this order. tape.py fills them in.
 PROGRAM = (
-    "entries", "count", "segments", "segment_count", "slots", "most_threads", "running", "ran", "usual",
-    "arrays", "expected", "ndarray", "none", "refused",
+    "entries", "count", "segments", "segment_count", "slots", "most_threads",
+    "running", "ran", "calls", "usual", "arrays", "expected", "ndarray", "none", "refused",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(PROGRAM)}
 
@@ -69,7 +69,8 @@ FUNCTIONS = tuple(
 )  # fmt: skip
 
 # Each on cache lines of its own. @call is the program, the number of its first segment and the
-# caller's core; @pace is till when fewer threads are used, how many, and the level of lateness.
+# caller's core; @paces is till when fewer threads are used, how many, how often in a row threads
+# lost (the level), and the balance.
 STATE = f"""
 @word = internal global i64 0, align 64
 @call = internal global [3 x i64] zeroinitializer, align 64
@@ -78,12 +79,11 @@ STATE = f"""
 @calls = internal global i64 0, align 64
 @parked = internal global i64 0, align 64
 @owner = internal global i32 0, align 64
-@pace = internal global [3 x i64] zeroinitializer, align 64
-@waited = internal global i64 0
+@paces = internal global [4 x i64] zeroinitializer, align 64
 @alive = internal global i64 0, align 64
 @keep = internal global i64 {MOST_THREADS}, align 64
 @threads = internal global i64 1
-@idle_spins = internal global i64 0
+@idle = internal global i64 0
 @spins = internal global i64 0
 @late = internal global i64 0
 """
@@ -92,10 +92,10 @@ POOL: list[Definition] = []
 THREADS_AT, SHARES_AT = 56, 48  # bits of @word
 NUMBERS = 2**48 - 1
 PYTHON = 2  # what @owner is if it is no call, but thread_pool.py
-UNTIL, FEWER, LEVEL = range(3)  # of @pace
-LOWEST, HIGHEST = 1, 7  # the level: fewer threads for 2 to 128 times as long as was lost,
+UNTIL, FEWER, LEVEL, BALANCE = range(4)  # of @paces
+HIGHEST = 7  # level: fewer threads for 128 times as long as was lost,
 LONGEST = 500_000_000  # but for no more nanoseconds than these
-SOON = 20_000_000  # nanoseconds after coming back within which being late raises the level
+CREDIT = 10_000_000  # nanoseconds gained that may be lost again
 
 
 def _number(f: RuntimeFunction, word: str) -> str:
@@ -200,7 +200,7 @@ def _work(f: RuntimeFunction) -> None:
 @define("internal void @take_part(i64 %thread, i64 %word)", POOL)
 def _take_part(f: RuntimeFunction) -> None:
     """A thread's way through one segment of a call: its own share, then those nobody has begun,
-    then waiting for the others. The caller counts how long it waited."""
+    then waiting for the others."""
     number, shares = _number(f, "%word"), _shares(f, "%word")
 
     def compute(share: I64) -> None:
@@ -219,14 +219,10 @@ def _take_part(f: RuntimeFunction) -> None:
     with f.loop(0, shares) as share:
         compute(share.index)
     give_if_over()
-    begin = f.ours("i64", "now")
     with f.repeat() as look:
         f.pause()
         f.leave_if(look, f.differ(f.atomic("@word", "acquire"), "%word"))
         f.call("i32", "sched_yield")
-    with f.when(f.compare("eq", "%thread", 0)):
-        spent = f.subtract(f.ours("i64", "now"), begin)
-        f.do(f"store i64 {f.add(f.set('load i64, ptr @waited'), spent)}, ptr @waited")
 
 
 @define("i64 @gradwalk_perform(ptr %program)", POOL)
@@ -245,13 +241,10 @@ def _perform(f: RuntimeFunction) -> None:
             f.release("@owner")
             f.give(f"i64 {NO_WORKERS}")
         begin = f.ours("i64", "now")
-        early = f.compare("slt", begin, f.word("@pace", UNTIL))
-        fewer = f.smaller(f.word("@pace", FEWER), wanted)
-        threads = f.select(early, "i64", fewer, wanted)
+        threads = f.ours("i64", "pace", ("ptr", "%program"), ("i64", wanted), ("i64", begin))
         with f.when(f.differ(threads, 1)):
-            given = ("ptr", "%program"), ("i64", threads)
-            waited = f.ours("i64", "run_together", *given)
-            numbers = (("i64", n) for n in (wanted, threads, begin, waited))
+            f.ours("void", "run_together", ("ptr", "%program"), ("i64", threads))
+            numbers = (("i64", n) for n in (wanted, threads, begin))
             f.ours("void", "adapt", ("ptr", "%program"), *numbers)
             f.release("@owner")
             f.give("i64 0")
@@ -263,9 +256,9 @@ def _perform(f: RuntimeFunction) -> None:
     f.give("i64 0")
 
 
-@define("internal i64 @run_together(ptr %program, i64 %threads)", POOL)
+@define("internal void @run_together(ptr %program, i64 %threads)", POOL)
 def _run_together(f: RuntimeFunction) -> None:
-    """A call with the pool, which the caller owns; returns how long the caller waited."""
+    """A call with the pool, which the caller owns."""
     number = f.add(_number(f, f.atomic("@word", "monotonic")), 1)
     f.store_word("%program", "@call", 0, "ptr")
     f.store_word(number, "@call", 1)
@@ -275,12 +268,29 @@ def _run_together(f: RuntimeFunction) -> None:
     f.do(f"store atomic i64 {f.bits('or', opening, number)}, ptr @word release, align 8")
     below = f.bits("xor", f.bits("shl", -2, f.subtract("%threads", 1)), -2)
     f.ours("void", "wake", ("i64", below))
-    f.do("store i64 0, ptr @waited")
     with f.repeat() as segment:
         word = f.atomic("@word", "acquire")
         f.leave_if(segment, f.compare("eq", _threads(f, word), 0))
         f.ours("void", "take_part", ("i64", 0), ("i64", word))
-    f.give(f"i64 {f.set('load i64, ptr @waited')}")
+
+
+# -- adapting --------------------------------------------------------------------------------------
+
+
+@define("internal i64 @pace(ptr %program, i64 %wanted, i64 %now)", POOL)
+def _pace(f: RuntimeFunction) -> None:
+    """How many threads a call uses of those it wants."""
+    with f.when(f.compare("eq", f.set("load i64, ptr @late"), 0)):
+        f.give("i64 %wanted")
+    with f.when(f.compare("slt", "%now", f.word("@paces", UNTIL))):
+        fewer = f.smaller(f.word("@paces", FEWER), "%wanted")
+        f.give(f"i64 {fewer}")
+    calls = f.word("%program", FIELD["calls"])
+    f.store_word(f.add(calls, 1), "%program", FIELD["calls"])
+    later = f.differ(calls, 0)
+    power = f.compare("eq", f.bits("and", calls, f.subtract(calls, 1)), 0)
+    measured = f.set(f"and i1 {later}, {power}")
+    f.give(f"i64 {f.select(measured, 'i64', f.subtract('%wanted', 1), '%wanted')}")
 
 
 @define("internal void @learn(ptr %program, i64 %begin)", POOL)
@@ -293,35 +303,36 @@ def _learn(f: RuntimeFunction) -> None:
     f.store_word(f.smaller(spent, known), "%program", FIELD["usual"])
 
 
-@define(
-    "internal void @adapt(ptr %program, i64 %wanted, i64 %threads, i64 %begin, i64 %waited)", POOL
-)
+@define("internal void @adapt(ptr %program, i64 %wanted, i64 %threads, i64 %begin)", POOL)
 def _adapt(f: RuntimeFunction) -> None:
-    """Use one thread less for a while, if a call would have been faster with it.
-
-    Before it is known what such a call takes: if the caller waited longer than it worked, or with
-    more than two threads longer than half of that.
-    """
-    now = f.ours("i64", "now")
-    spent = f.subtract(now, "%begin")
-    several = f.select(f.compare("ugt", "%threads", 2), "i64", 1, 0)
-    worked = f.bits("lshr", f.subtract(spent, "%waited"), several)
+    """Use one thread less for a while, if threads lose more than they gain. Where fewer are used
+    already, a call may take twice as long as usual."""
+    late = f.set("load i64, ptr @late")
     usual = f.word("%program", FIELD["usual"])
+    unknown = f.compare("eq", usual, 0)
     fewer = f.compare("ult", "%threads", "%wanted")
     with f.when(fewer):
         f.ours("void", "learn", ("ptr", "%program"), ("i64", "%begin"))
-    unknown = f.set(f"or i1 {f.compare('eq', usual, 0)}, {fewer}")
-    lost = f.select(unknown, "i64", f.subtract("%waited", worked), f.subtract(spent, usual))
-    with f.when(f.compare("sle", lost, f.set("load i64, ptr @late"))):
+    with f.when(f.set(f"or i1 {unknown}, {f.compare('eq', late, 0)}")):
         f.give()
-    until, level = (f.word("@pace", place) for place in (UNTIL, LEVEL))
-    again = f.compare("slt", f.subtract("%begin", until), SOON)
-    change = f.select(again, "i64", 2, -1)
-    level = f.larger(f.smaller(f.add(level, change), HIGHEST), LOWEST)
-    pause = f.smaller(f.bits("shl", lost, level), LONGEST)
-    new = {UNTIL: f.add(now, pause), FEWER: f.subtract("%threads", 1), LEVEL: level}
+    now = f.ours("i64", "now")
+    allowed = f.bits("shl", usual, f.select(fewer, "i64", 1, 0))
+    change = f.subtract(f.subtract(now, "%begin"), allowed)
+    balance = f.larger(f.add(f.word("@paces", BALANCE), change), -CREDIT)
+    f.store_word(balance, "@paces", BALANCE)
+    with f.when(f.compare("sle", balance, -CREDIT)):
+        f.store_word(0, "@paces", LEVEL)
+    with f.when(f.compare("sle", balance, late)):
+        f.give()
+    level = f.smaller(f.add(f.word("@paces", LEVEL), 2), HIGHEST)
+    pause = f.smaller(f.bits("shl", balance, level), LONGEST)
+    one_less = f.subtract("%threads", 1)
+    new = {UNTIL: f.add(now, pause), FEWER: one_less, LEVEL: level, BALANCE: 0}
     for place, value in new.items():
-        f.store_word(value, "@pace", place)
+        f.store_word(value, "@paces", place)
+
+
+# -- one at a time ---------------------------------------------------------------------------------
 
 
 @define("i64 @gradwalk_take(ptr %program)", POOL)
@@ -360,8 +371,9 @@ def _worker(f: RuntimeFunction) -> None:
 def _dismissed(f: RuntimeFunction) -> None:
     """Wait for a call that asks for this worker, or till it may go home (which is returned).
 
-    It spins so often, then parks. Every 64 pauses it lets others have the core: on a busy machine
-    that may be the caller, waiting to go on.
+    It spins for so long, then parks. Every 64 pauses it lets others have the core: on a busy
+    machine that may be the caller, waiting to go on. Then it parks as soon as it has the core
+    again: a thread that waits for one counts as load, and the system moves others because of it.
     """
 
     def give_if_asked() -> None:
@@ -369,11 +381,13 @@ def _dismissed(f: RuntimeFunction) -> None:
         with f.when(f.compare("ult", "%thread", _threads(f, word))):
             f.give("i1 false")
 
-    with f.loop(0, f.set("load i64, ptr @idle_spins")) as look:
-        give_if_asked()
-        f.pause()
-        with f.when(f.compare("eq", f.bits("and", look.index, 63), 63)):
-            f.call("i32", "sched_yield")
+    end = f.add(f.ours("i64", "now"), f.set("load i64, ptr @idle"))
+    with f.repeat() as turn:
+        f.leave_if(turn, f.compare("sge", f.ours("i64", "now"), end))
+        with f.loop(0, 64, at_least_once=True):
+            give_if_asked()
+            f.pause()
+        f.call("i32", "sched_yield")
     bit = f.bits("shl", 1, "%thread")
     f.update("or", "@parked", bit, "seq_cst")
     with f.repeat() as sleep:
@@ -424,11 +438,11 @@ def _dismiss(f: RuntimeFunction) -> None:
     f.ours("void", "wake", ("i64", -1))
 
 
-@define("void @gradwalk_limits(i64 %threads, i64 %idle_spins, i64 %spins, i64 %late)", POOL)
+@define("void @gradwalk_limits(i64 %threads, i64 %idle, i64 %spins, i64 %late)", POOL)
 def _limits(f: RuntimeFunction) -> None:
-    for name in ("threads", "idle_spins", "spins", "late"):
+    for name in ("threads", "idle", "spins", "late"):
         f.do(f"store i64 %{name}, ptr @{name}")
-    f.store_word(0, "@pace", UNTIL)
+    f.store_word(0, "@paces", UNTIL)
 
 
 @define("void @gradwalk_forget()", POOL)

@@ -40,7 +40,7 @@ SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 Â
 # In a call, before waiting threads let others have the core. With a core each it makes no
 # difference; where others keep one core busy, 5 Âµs made barriers four times slower.
 YIELD_SECONDS = 0.5e-6
-LATE_SECONDS = 50e-6  # that a call may wait for its threads without being called late
+LATE_SECONDS = 50e-6  # that threads may lose before calls use fewer; 0: always all of them
 
 _lock = fork_safe(threading.RLock(), POOL)  # of everything that changes the pool
 _wanted: int | None = threads.chosen
@@ -116,7 +116,7 @@ def _apply(pool: NativePool) -> None:
         _dismiss(pool, keep=count)
     # With more threads than cores, a thread that spins keeps another one from its work.
     crowded = count > target.usable_cores()
-    idle = 0 if crowded else pool.pauses(SPIN_SECONDS)
+    idle = 0 if crowded else int(SPIN_SECONDS * 1e9)
     spins = 0 if crowded else pool.pauses(YIELD_SECONDS)
     pool.limits(count, idle, spins, int(LATE_SECONDS * 1e9))
 
