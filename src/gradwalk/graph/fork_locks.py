@@ -12,6 +12,7 @@ could not be taken.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -29,10 +30,19 @@ _taken = threading.local()  # by the fork that is under way in a thread
 
 
 def fork_safe(lock: LockType, depth: int) -> LockType:
-    """The lock itself, free in every forked process."""
+    """The lock itself, free in every forked process once a lock is there that is held for long."""
     forget: Callable[..., Any] = _depths.pop
     _depths[weakref.ref(lock, forget)] = depth
+    if depth != BRIEF:
+        _watch_forks()
     return lock
+
+
+@functools.cache
+def _watch_forks() -> None:
+    """Not at import: a process that compiles nothing is left as it was."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before, after_in_parent=_release, after_in_child=_free)
 
 
 def _locks() -> list[Any]:
@@ -59,17 +69,13 @@ def _importing() -> bool:
     )
 
 
-def _in_parent() -> None:
+def _release() -> None:
     while _taken.locks:
         _taken.locks.pop().release()
 
 
-def _in_child() -> None:
+def _free() -> None:
     for lock in _locks():
         if not any(lock is one for one in _taken.locks):
             lock._at_fork_reinit()
-    _in_parent()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+    _release()
