@@ -37,8 +37,8 @@ from gradwalk.engine import threads
 from gradwalk.graph.fork_locks import POOL, fork_safe
 
 SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 µs
-# In a call, before waiting threads let others have the core. With a core each it makes no
-# difference; where others keep one core busy, 5 µs made barriers four times slower.
+# In a call, before a waiting thread takes over what others have not begun, and then yields its core
+# at each look.
 YIELD_SECONDS = 0.5e-6
 LATE_SECONDS = 50e-6  # that threads may lose before calls use fewer; 0: always all of them
 
