@@ -23,6 +23,7 @@ from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at
 from gradwalk.engine.function import Context
 from gradwalk.engine.modes import no_grad
+from gradwalk.graph.fork_locks import CALL, fork_safe
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.audit import audit
 from gradwalk.inspect.mistakes.bugs import patch
@@ -56,7 +57,7 @@ from gradwalk.tensors.tensor import Tensor
 LARGEST = 2000  # elements in and out: a larger call would take long to check on its own
 CALLS = 3  # of one op: a wrong rule shows in the first few
 
-_patching = threading.RLock()  # one at a time; func may itself call gradcheck
+_patching = fork_safe(threading.RLock(), CALL)  # one at a time; func may itself call gradcheck
 
 
 class GradcheckError(AutogradError):
