@@ -15,7 +15,7 @@ from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
-from gradwalk.graph.fork_locks import BRIEF, fork_safe
+from gradwalk.graph.fork_locks import BRIEF, fork_safe, watch_forks
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.shape.reshaping import clone
@@ -165,6 +165,7 @@ def _sweep(
     retain: bool,
 ) -> None:
     keep_freed_memory()
+    watch_forks()
     mode = enable_grad if create_graph else no_grad
     watcher = state.here.watcher
     with mode(), np.errstate(all="ignore"):

@@ -30,17 +30,18 @@ _taken = threading.local()  # by the fork that is under way in a thread
 
 
 def fork_safe(lock: LockType, depth: int) -> LockType:
-    """The lock itself, free in every forked process once a lock is there that is held for long."""
+    """The lock itself; forked processes get it free once `watch_forks` was called."""
     forget: Callable[..., Any] = _depths.pop
     _depths[weakref.ref(lock, forget)] = depth
     if depth != BRIEF:
-        _watch_forks()
+        watch_forks()
     return lock
 
 
 @functools.cache
-def _watch_forks() -> None:
-    """Not at import: a process that compiles nothing is left as it was."""
+def watch_forks() -> None:
+    """Called by the first backward pass and with the first lock that is held for long, not at
+    import: a process that only imports gradwalk is left as it was."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_before, after_in_parent=_release, after_in_child=_free)
 
