@@ -107,6 +107,8 @@ class Specialization:
         right for what is there now."""
         if not all(optimizer.holds() for optimizer in self.trace.optimizers):
             return False
+        if any(location.get(values)._array is not part for location, part in self.trace.views):
+            return False
         arrays = list(self.arrays)
         for number, memory in enumerate(self.trace.captured):
             if number in self.generators:

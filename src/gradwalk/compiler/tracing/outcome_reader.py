@@ -11,6 +11,7 @@ from gradwalk.compiler.capture.captured_tensors import CapturedTensor
 from gradwalk.compiler.capture.environment_guards import Environment
 from gradwalk.compiler.capture.guards import ModulesGuard, OptimizerGuard, Variable
 from gradwalk.compiler.capture.locations import (
+    ArgumentLocation,
     GradientLocation,
     OptionLocation,
     ParameterState,
@@ -143,8 +144,9 @@ class OutcomeReader:
 
     def _is_view(self, captured: CapturedTensor) -> bool:
         """Whether a tensor has a part of captured memory: then it must be this very part."""
-        known = id(captured.array) in self.tracer.storages
-        return isinstance(captured.location, TensorLocation) and not known
+        if isinstance(captured.location, ArgumentLocation):
+            return False
+        return id(captured.array) not in self.tracer.storages
 
     # -- what was returned -------------------------------------------------------------------------
 
