@@ -20,7 +20,7 @@ from gradwalk.compiler.tracing.arguments import Arguments, order_of
 from gradwalk.compiler.tracing.outcome import Alias, Itself, Result, TracedProgram
 from gradwalk.engine.modes import state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
-from gradwalk.ops.index.indexing import through
+from gradwalk.ops.index.indexing import Index, getitem, through
 from gradwalk.tensors.apply import wrap
 
 Array = np.ndarray[Any, Any]
@@ -161,9 +161,21 @@ class Specialization:
         if isinstance(kind, Itself):
             return kind.location.get(values)
         source: Any = kind.source.source
-        if isinstance(source, Argument):
-            return wrap(through(arguments[source.number], kind.chain))
-        return wrap(through(self.arrays[source.number], kind.chain))
+        given = arguments if isinstance(source, Argument) else self.arrays
+        array = given[source.number]
+        for chain, index, numbers in kind.picked:
+            array = _at(through(array, chain), index, [int(results[n]) for n in numbers])
+        return wrap(through(array, kind.chain))
+
+
+def _at(array: Array, index: Index, integers: list[int]) -> Array:
+    """The part of an array at a subscript whose index arrays are these integers."""
+    fixed = (
+        integers[part[1]] if isinstance(part, tuple) and part[0] == "array" else part
+        for part in index
+    )
+    part: Array = getitem.forward(array, index=tuple(fixed))
+    return part
 
 
 def _alike(now: Array, before: Array) -> bool:

@@ -13,6 +13,7 @@ from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.ir.program import Layout, Memory, Program, Term
 from gradwalk.compiler.tracing.gradient import Gradient
 from gradwalk.compiler.tracing.traced import Chain
+from gradwalk.ops.index.indexing import Index
 
 
 class Itself(NamedTuple):
@@ -34,6 +35,9 @@ class Alias(NamedTuple):
 
     source: Term
     chain: Chain
+    # Before that, parts at indices that the program computes: view ops, a subscript, and the
+    # outputs that are its integers.
+    picked: tuple[tuple[Chain, Index, tuple[int, ...]], ...] = ()
 
 
 @dataclass(eq=False)

@@ -187,7 +187,8 @@ class OutcomeReader:
         for entry in self.tensors:
             if not isinstance(entry, Itself):
                 traced = entry[0]
-                chains.setdefault(id(traced.owner), set()).add(_hashable(traced.chain))
+                way = id(traced) if traced.picked else _hashable(traced.chain)
+                chains.setdefault(id(traced.owner), set()).add(way)
         numbers: dict[int, int] = {}
         tensors: list[Itself | Result | Alias] = []
         for entry in self.tensors:
@@ -197,9 +198,15 @@ class OutcomeReader:
             traced, requires_grad = entry
             owner = traced.owner
             if id(owner) in self.source_of:
-                tensors.append(Alias(self.source_of[id(owner)], traced.chain))
+                picked = tuple(
+                    (chain, index, tuple(self._output(n, results) for n in numbers))
+                    for chain, index, numbers in traced.picked
+                )
+                tensors.append(Alias(self.source_of[id(owner)], traced.chain, picked))
                 continue
             alone = len(chains[id(owner)]) == 1
+            if traced.picked and not alone:
+                raise traced.unsure("returned beside that tensor")
             if id(owner) not in numbers:
                 numbers[id(owner)] = len(results)
                 results.append(self._own(traced.term if alone else owner.term, results))
@@ -215,6 +222,11 @@ class OutcomeReader:
             gradient.among_results[number] = len(results)
             results.append(self._own(term, results))
 
+    def _output(self, term: Term, results: list[Term]) -> int:
+        """The number of a new result of the program."""
+        results.append(self._own(term, results))
+        return len(results) - 1
+
     def _own(self, term: Term, results: list[Term]) -> Term:
         """A result in memory of its own: a source, or what is a result already, is copied."""
         if term.call is not None and term not in results:
@@ -228,14 +240,10 @@ class OutcomeReader:
         for captured in list(self.tracer.captured.values()):
             tensor, location = captured.tensor, captured.location
             if tensor._node is not None:
-                raise untraceable(
-                    f"a tensor from outside ({tensor!r}) was changed in place and now has a "
-                    "history, which the next call would continue.",
-                    "change it under no_grad(), or detach what it is changed with.",
-                )
+                self._history(captured)
             if tensor._array is not captured.traced:
                 self.rebound.append((location, self._slot(tensor.detach())))
-            if tensor._requires_grad != captured.needed:
+            if tensor._node is None and tensor._requires_grad != captured.needed:
                 self.flags.append((location, tensor._requires_grad))
             if captured.grad_was == "untouched":
                 continue
@@ -244,6 +252,19 @@ class OutcomeReader:
                 self.assigned.append((GradientLocation(location), None))
             elif now is not None and now is not before:
                 self.assigned.append((GradientLocation(location), self._slot(now)))
+
+    def _history(self, captured: CapturedTensor) -> None:
+        """Note the history of a tensor from outside that was changed in place. An argument gets
+        it after the call, unless backward has walked it."""
+        tensor = captured.tensor
+        if not isinstance(captured.location, ArgumentLocation) or captured.needed:
+            raise untraceable(
+                f"a tensor from outside ({tensor!r}) was changed in place and now has a "
+                "history, which the next call would continue.",
+                "change it under no_grad(), or detach what it is changed with.",
+            )
+        if not _done(tensor._node):
+            self.graphs.append((self._slot(tensor), tensor))
 
     def _set(self, location: Any, now: Any) -> None:
         """Note a tensor or a fixed value that was put somewhere."""

@@ -23,7 +23,7 @@ from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, is_record,
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
-from gradwalk.compiler.tracing.traced import Traced
+from gradwalk.compiler.tracing.traced import Traced, layout_of
 from gradwalk.compiler.tracing.tracer import ArgumentIsCaptured, Tracer, tracing
 
 _one_at_a_time = threading.Lock()  # a trace replaces arrays that another might touch
@@ -174,7 +174,8 @@ class StandIns:
         if tensor.hooks and any(tensor.hooks.values()):
             stand_in.original_has_hooks = True
         term = Term(array.shape, array.dtype, source=Argument(position))
-        traced = Traced(self.tracer, term, order_of(array) in (None, UNALIGNED))
+        layout = None if order_of(array) == UNALIGNED else layout_of(array)
+        traced = Traced(self.tracer, term, layout)
         traced.writeable = array.flags.writeable
         self.sources.append((traced, term))
         self.tracer._capture(stand_in, ArgumentLocation(position), traced)

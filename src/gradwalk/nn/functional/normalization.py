@@ -149,10 +149,11 @@ def batch_norm(
     return _standardized(input, weight, bias, shape, axes, eps)
 
 
-def _follow(running: Any, now: Any, momentum: float) -> None:
+def _follow(running: Any, now: Any, momentum: Any) -> None:
     """Move a running statistic towards that of the batch; a variance is the unbiased one."""
+    part = now * getattr(momentum, "_array", momentum)  # a number, or a tensor of one
     with no_grad():
-        running.mul_(1 - momentum).add_((now * momentum).astype(running.dtype))
+        running.mul_(1 - momentum).add_(part.astype(running.dtype))
 
 
 def group_norm(
