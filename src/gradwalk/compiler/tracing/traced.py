@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
 
 Chain = tuple[tuple[Op, dict[str, Any], int], ...]
+Picks = tuple[tuple[Chain, indexing.Index, tuple[Any, ...]], ...]
 CONTIGUOUS = "contiguous"
 MemoryLayout = str | tuple[int, ...] | None  # CONTIGUOUS, strides in elements, or not known
 
@@ -87,7 +88,7 @@ class Traced(AbstractArray, Arithmetic):
         self.sure = True  # of a view: whether NumPy would share the memory for certain
         # Indices that are not known yet, on the way from the owner: for each one the view ops
         # before it, the subscript and the terms of its index arrays. `chain` comes after them.
-        self.picked: tuple[tuple[Chain, indexing.Index, tuple[Any, ...]], ...] = ()
+        self.picked: Picks = ()
         self.writeable = True
         self.line = caller() if term.call is None else term.call.line
 
@@ -105,10 +106,14 @@ class Traced(AbstractArray, Arithmetic):
         return view
 
     def part_at(self, index: indexing.Index, numbers: tuple[Any, ...], term: Term) -> Traced:
-        """The part of this at an index that is not known yet; it can be read as it is now."""
-        part = Traced(self.tracer, term, None)
-        part.base, part._seen, part.sure = self.owner, self.owner.version, False
+        """The part of this at an index that is not known yet."""
+        fixed = tuple(part if not isinstance(part, tuple) or part[0] != "array" else 0
+                      for part in index)  # fmt: skip
+        layout = self._layout_through(indexing.getitem, {"index": fixed}, 0)
+        part = Traced(self.tracer, term, layout)
+        part.base, part._seen, part.sure = self.owner, self.owner.version, self.sure
         part.picked = (*self.picked, (self.chain, index, numbers))
+        part.writeable = self.writeable
         return part
 
     def copied_by(self, op: Op, attrs: dict[str, Any]) -> bool:
@@ -160,7 +165,10 @@ class Traced(AbstractArray, Arithmetic):
         if base is not None and self._seen != base.version:
             if not self.sure:
                 raise self.unsure("read after that tensor was changed")
-            self._term = self.tracer.follow(base._term, self.chain)
+            whole = base._term
+            for chain, index, numbers in self.picked:
+                whole = self._pick(self.tracer.follow(whole, chain), index, numbers)
+            self._term = self.tracer.follow(whole, self.chain)
             self._seen = base.version
         return self._term
 
@@ -177,13 +185,25 @@ class Traced(AbstractArray, Arithmetic):
             return
         if not self.sure:
             raise self.unsure("written to")
-        chain = self.chain
-        if chain:
-            whole = self.tracer.call(indexing.write_view, [base._term, term], {"chain": chain})
-        else:
-            whole = term
-        base.assign(whole)
+        base.assign(self._within(base._term, self.picked, term))
         self._term, self._seen = term, base.version
+
+    def _pick(self, whole: Term, index: indexing.Index, numbers: tuple[Any, ...]) -> Term:
+        part: Term = self.tracer.call(indexing.getitem, [whole, *numbers], {"index": index})
+        return part
+
+    def _within(self, whole: Term, picked: Picks, term: Term) -> Term:
+        """The new value of what this is a part of, if this becomes `term`."""
+        chain = picked[0][0] if picked else self.chain
+        if picked:
+            (_, index, numbers), *rest = picked
+            outer = self.tracer.follow(whole, chain)
+            inner = self._within(self._pick(outer, index, numbers), tuple(rest), term)
+            operands = [outer, inner, *numbers]
+            term = self.tracer.call(indexing.setitem, operands, {"index": index})
+        if chain:
+            term = self.tracer.call(indexing.write_view, [whole, term], {"chain": chain})
+        return term
 
     def become(self, op: Op, operands: list[Any], attrs: dict[str, Any]) -> None:
         """Write op(*operands) to the memory, cast and broadcast as NumPy does with `out=`."""
@@ -209,7 +229,7 @@ class Traced(AbstractArray, Arithmetic):
             return untraceable(
                 f"{self!r} is a part of another tensor, at an index that is known only when the "
                 f"compiled function runs, and it is {what}.",
-                ".clone() it where it is made; write x[i] = x[i] + 1 instead of x[i] += 1.",
+                ".clone() it where it is made; write x[i] = x[i] * w instead of x[i] *= w.",
                 **{"made at": self.line},
             )
         return untraceable(

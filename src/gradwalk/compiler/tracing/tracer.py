@@ -366,6 +366,11 @@ class Tracer:
         self.capture(tensor)
         return self.captured.get(id(tensor))
 
+    def records_write(self, tensor: Any) -> None:
+        """A tensor is about to be changed in place, and backward will follow that."""
+        if tensor._array.picked:
+            raise tensor._array.unsure("changed in place by something that needs a gradient")
+
     def reads_grad(self, tensor: Any) -> None:
         """The function looks at `.grad`."""
         captured = self._captured_tensor(tensor)
