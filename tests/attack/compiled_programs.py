@@ -1,8 +1,9 @@
 """Programs as users write them, run twice: as they are and compiled. Everything is compared.
 
-A `UserProgram` is source text, so that a failing one can be read, made smaller and kept. `run` calls
-its step several times from a fresh state and notes after every call all that a user could look at:
-results, arguments, gradients, buffers, the state of the optimizer, and the random generator.
+A `UserProgram` is source text, so that a failing one can be read, made smaller and kept. `run`
+calls its step several times from a fresh state and notes after every call all that a user could
+look at: results, arguments, gradients, buffers, the state of the optimizer, and the random
+generator.
 """
 
 from __future__ import annotations
@@ -184,6 +185,7 @@ def _flat(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 # -- comparing -------------------------------------------------------------------------------------
 
+
 def differences(found: Any, expected: Any, slack: bool = True) -> list[tuple[str, float]]:
     """The places that differ, and how much more than the tolerance; infinite if not in numbers."""
     one, other = dict(_flat(found)), dict(_flat(expected))
@@ -220,7 +222,7 @@ def _distance(x: Any, y: Any, tolerance: float) -> float:
 
 
 def verdict(program: UserProgram, backend: str = "llvm") -> str:
-    """"right", "skipped" if eager code raises, "refused ...", "crashed ..." or "wrong ..."."""
+    """Right, skipped (eager code raises), refused, crashed or wrong, with the details."""
     try:
         expected = run(program)
     except Exception:
@@ -253,7 +255,9 @@ def verdict(program: UserProgram, backend: str = "llvm") -> str:
 
 def _apart_in_float64(program: UserProgram, backend: str) -> bool:
     def double(lines: list[str]) -> list[str]:
-        return [re.sub(r"float32\b", "float64", line).replace(".float()", ".double()") for line in lines]
+        return [
+            re.sub(r"float32\b", "float64", line).replace(".float()", ".double()") for line in lines
+        ]
 
     before = gw.get_default_dtype()
     gw.set_default_dtype(gw.float64)

@@ -20,7 +20,7 @@ from gradwalk.compiler.tracing.arguments import Arguments, order_of
 from gradwalk.compiler.tracing.outcome import Alias, Itself, Result, TracedProgram
 from gradwalk.engine.modes import state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
-from gradwalk.ops.index.indexing import Index, getitem, through
+from gradwalk.ops.index.indexing import getitem, through
 from gradwalk.tensors.apply import wrap
 
 Array = np.ndarray[Any, Any]
@@ -153,8 +153,7 @@ class Specialization:
     ) -> Any:
         """A tensor that is not simply a new one on a result."""
         if isinstance(kind, Result):
-            array = results[kind.number]
-            tensor = wrap(through(array, kind.chain) if kind.chain else array)
+            tensor = wrap(_part(results[kind.number], kind, results))
             if kind.requires_grad:
                 tensor.requires_grad = True
             return tensor
@@ -162,20 +161,21 @@ class Specialization:
             return kind.location.get(values)
         source: Any = kind.source.source
         given = arguments if isinstance(source, Argument) else self.arrays
-        array = given[source.number]
-        for chain, index, numbers in kind.picked:
-            array = _at(through(array, chain), index, [int(results[n]) for n in numbers])
-        return wrap(through(array, kind.chain))
+        return wrap(_part(given[source.number], kind, results))
 
 
-def _at(array: Array, index: Index, integers: list[int]) -> Array:
-    """The part of an array at a subscript whose index arrays are these integers."""
-    fixed = (
-        integers[part[1]] if isinstance(part, tuple) and part[0] == "array" else part
-        for part in index
-    )
-    part: Array = getitem.forward(array, index=tuple(fixed))
-    return part
+def _part(array: Array, kind: Result | Alias, results: list[Array]) -> Array:
+    """The part of an array that a tensor is on."""
+    for chain, index, numbers in kind.picked:
+        fixed = (
+            int(results[numbers[part[1]]])
+            if isinstance(part, tuple) and part[0] == "array"
+            else part
+            for part in index
+        )
+        array = getitem.forward(through(array, chain), index=tuple(fixed))
+    found: Array = through(array, kind.chain)
+    return found
 
 
 def _alike(now: Array, before: Array) -> bool:

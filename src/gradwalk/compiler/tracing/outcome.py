@@ -22,12 +22,18 @@ class Itself(NamedTuple):
     location: Any
 
 
+# Parts at indices that the program computes: for each, view ops, a subscript, and the numbers of
+# the outputs that are its integers.
+PickedParts = tuple[tuple[Chain, Index, tuple[int, ...]], ...]
+
+
 class Result(NamedTuple):
     """A result in memory of its own: output `number` of the program, seen through a chain."""
 
     number: int
     chain: Chain = ()
     requires_grad: bool = False
+    picked: PickedParts = ()  # before the chain
 
 
 class Alias(NamedTuple):
@@ -35,9 +41,7 @@ class Alias(NamedTuple):
 
     source: Term
     chain: Chain
-    # Before that, parts at indices that the program computes: view ops, a subscript, and the
-    # outputs that are its integers.
-    picked: tuple[tuple[Chain, Index, tuple[int, ...]], ...] = ()
+    picked: PickedParts = ()  # before the chain
 
 
 @dataclass(eq=False)

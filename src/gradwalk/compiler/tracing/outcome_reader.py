@@ -30,6 +30,7 @@ from gradwalk.compiler.tracing.outcome import (
     CapturedMemory,
     Itself,
     Numeral,
+    PickedParts,
     Record,
     Result,
     Slot,
@@ -198,21 +199,24 @@ class OutcomeReader:
             traced, requires_grad = entry
             owner = traced.owner
             if id(owner) in self.source_of:
-                picked = tuple(
-                    (chain, index, tuple(self._output(n, results) for n in numbers))
-                    for chain, index, numbers in traced.picked
-                )
+                picked = self._picked(traced, results)
                 tensors.append(Alias(self.source_of[id(owner)], traced.chain, picked))
                 continue
             alone = len(chains[id(owner)]) == 1
-            if traced.picked and not alone:
-                raise traced.unsure("returned beside that tensor")
             if id(owner) not in numbers:
                 numbers[id(owner)] = len(results)
                 results.append(self._own(traced.term if alone else owner.term, results))
             chain = () if alone else traced.chain
-            tensors.append(Result(numbers[id(owner)], chain, requires_grad))
+            picked = () if alone else self._picked(traced, results)
+            tensors.append(Result(numbers[id(owner)], chain, requires_grad, picked))
         return tensors
+
+    def _picked(self, traced: Traced, results: list[Term]) -> PickedParts:
+        """The parts that lead to an array, with their indices as results of the program."""
+        return tuple(
+            (chain, index, tuple(self._output(n, results) for n in numbers))
+            for chain, index, numbers in traced.picked
+        )
 
     def _keep_residuals(self, gradient: Gradient, results: list[Term], written: set[Term]) -> None:
         """Return what the gradient needs and no source has after the call."""
