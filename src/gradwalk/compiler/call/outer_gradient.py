@@ -52,7 +52,12 @@ class CompiledOp:
             for array in (*node.saved["residuals"], *seeds)
         ]
         results, _ = self.specialization.gradient()(given, [], [])
-        return list(results)
+        arrived = {position for position, part in enumerate(g) if part is not None}
+        reached = self.specialization.trace.gradient.reached  # type: ignore[union-attr]
+        return [
+            result if outputs & arrived else None  # as in eager mode: no gradient, not zeros
+            for result, outputs in zip(results, reached, strict=True)
+        ]
 
 
 class BrokenOp(CompiledOp):

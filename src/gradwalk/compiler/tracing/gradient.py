@@ -41,6 +41,7 @@ class Gradient:
     leaves: list[Any]  # locations of the tensors that receive its results
     residuals: list[Term]  # terms of the first program
     outputs: list[int]  # slots of the tensors whose gradients go in
+    reached: list[frozenset[int]]  # of each leaf: the outputs (positions) that depend on it
     # Of each residual that is no source as it is before the call: which result it is.
     among_results: dict[int, int] = field(default_factory=dict)
     # Outputs whose backward raises, as it would without compiling: the slot and the error.
@@ -117,7 +118,17 @@ def _gradient(tracer: Tracer, outputs: list[tuple[int, Any]], wanted: dict[Any, 
         leaves=[wanted[tensor] for tensor in arrived],
         residuals=residuals,
         outputs=[slot for slot, _ in outputs],
+        reached=_reached(program, seeds),
     )
+
+
+def _reached(program: Program, seeds: list[Term]) -> list[frozenset[int]]:
+    """For each result, the seeds that it is computed from."""
+    behind: dict[Term, frozenset[int]] = {s: frozenset([i]) for i, s in enumerate(seeds)}
+    for call in program.calls:
+        found = frozenset[int]().union(*(behind.get(t, frozenset()) for t in call.terms))
+        behind.update(dict.fromkeys(call.outputs, found))
+    return [behind.get(term, frozenset()) for term in program.results]
 
 
 def _given(program: Program) -> list[Term]:

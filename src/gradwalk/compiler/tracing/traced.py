@@ -7,6 +7,7 @@ Each write gives the owner a new term; nothing in the program is ever overwritte
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Chain = tuple[tuple[Op, dict[str, Any], int], ...]
 Picks = tuple[tuple[Chain, indexing.Index, tuple[Any, ...]], ...]
+_MOST = 5  # dimensions whose orders are all tried
 CONTIGUOUS = "contiguous"
 MemoryLayout = str | tuple[int, ...] | None  # CONTIGUOUS, strides in elements, or not known
 
@@ -99,8 +101,12 @@ class Traced(AbstractArray, Arithmetic):
         op, attrs, index = link
         view = Traced(self.tracer, term, self._layout_through(op, attrs, index))
         view.base, view.chain, view._seen = self.owner, (*self.chain, link), self.owner.version
-        known = op is not shaping.reshape or self.layout is not None
-        view.sure = self.sure and (known or _without_ones(self.shape) == _without_ones(view.shape))
+        view.sure = self.sure
+        if op is shaping.reshape and self.layout is None:
+            candidates = self._candidates()
+            copied = any(_must_copy(each, term.shape) for each in candidates)
+            same = _without_ones(self.shape) == _without_ones(term.shape)
+            view.sure = self.sure and (same or (bool(candidates) and not copied))
         view.writeable = self.writeable and op not in (shaping.expand_op, _windows())
         view.picked = self.picked
         return view
@@ -117,14 +123,33 @@ class Traced(AbstractArray, Arithmetic):
         return part
 
     def copied_by(self, op: Op, attrs: dict[str, Any]) -> bool:
-        """Whether NumPy has to copy this to reshape it, by what is known of its strides."""
-        if op is not shaping.reshape or self.layout in (CONTIGUOUS, None):
+        """Whether NumPy has to copy this to reshape it, as far as is known."""
+        if op is not shaping.reshape or self.layout == CONTIGUOUS:
             return False
-        try:
-            self.stand_in().reshape(attrs["shape"], copy=False)
-        except ValueError:
-            return True
-        return False
+        candidates = self._candidates()
+        return bool(candidates) and all(_must_copy(each, attrs["shape"]) for each in candidates)
+
+    def _candidates(self) -> list[Any]:
+        """Stand-ins for all layouts that this may have: NumPy makes a new array contiguous in some
+        order of its dimensions."""
+        if self.layout is not None:
+            return [self.stand_in()]
+        shape = self.owner.shape
+        if self.owner._term.call is None or self.picked or not self.sure or len(shape) > _MOST:
+            return []
+        made = []
+        for order in itertools.permutations(range(len(shape))):
+            strides = [0] * len(shape)
+            step = 1
+            for axis in order:
+                strides[axis] = step
+                step *= max(shape[axis], 1)
+            array = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides)
+            for op, attrs, index in self.chain:  # none of them copies, or this would not be sure
+                parts = op.forward(array, **attrs)
+                array = parts[index] if op.multiple else parts
+            made.append(array)
+        return made
 
     def _layout_through(self, op: Op, attrs: dict[str, Any], index: int) -> MemoryLayout:
         """The layout of a view of this."""
@@ -393,6 +418,15 @@ def constant_of(term: Term) -> np.ndarray[Any, Any] | None:
 def _without_ones(shape: Shape) -> list[int]:
     """The lengths that matter for the order of elements in memory."""
     return [n for n in shape if n != 1]
+
+
+def _must_copy(array: Any, shape: Shape) -> bool:
+    """Whether NumPy cannot reshape an array without a copy."""
+    try:
+        array.reshape(shape, copy=False)
+    except ValueError:
+        return True
+    return False
 
 
 def _windows() -> Op:

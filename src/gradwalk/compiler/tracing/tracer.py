@@ -152,8 +152,20 @@ class Tracer:
         """Record an op through its definition, where its own forward works on arrays only."""
         with no_grad():
             tensors = [wrap(self.array(o)) if is_array(o) else o for o in operands]
-            outputs = op.expand(*tensors, **attrs)  # type: ignore[misc]
+            outputs = self.expanded(op, tensors, attrs)
         return tuple(t._array for t in outputs) if op.multiple else outputs._array
+
+    def expanded(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """The definition of an op in other ops, applied to tensors. The op itself makes new arrays,
+        so an operand that the definition returns, or a view of one, is copied."""
+        self.capture(*args)
+        outputs = op.expand(*args, **attrs)  # type: ignore[misc]
+        given = {id(a._array.owner) for a in args if hasattr(a, "_array")}
+        made = [
+            shaping.clone(t) if id(t._array.owner) in given else t
+            for t in (outputs if op.multiple else (outputs,))
+        ]
+        return tuple(made) if op.multiple else made[0]
 
     def _terms(self, op: Op, operands: Sequence[Any]) -> list[Operand]:
         """The operands as terms and plain numbers; runtime scalars in the arrays' dtype."""

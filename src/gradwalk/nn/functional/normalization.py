@@ -34,6 +34,8 @@ def _standardized(
     center: bool = True,
 ) -> Any:
     """Normalized over `axes`, then × weight + bias, which broadcast as `shape`."""
+    if x.dtype.kind != "f":
+        raise TypeError(f"normalization takes floats, this tensor is of {x.dtype}; use x.float()")
 
     def lift(parameter: Any) -> Any:
         return parameter if parameter.shape == shape else reshape(parameter, shape=shape)

@@ -292,7 +292,9 @@ def _same_rank(name: str, x: Any, index: Any) -> None:
 @public(method=True)
 def take(input: Any, index: Any) -> Any:
     """Pick from x seen as flat."""
-    return getitem(reshape(input, shape=(math.prod(input.shape),)), index, index=(("array", 0),))
+    flat = reshape(input, shape=(math.prod(input.shape),))
+    taken = getitem(flat, as_vector(index), index=(("array", 0),))
+    return taken if index.ndim else reshape(taken, shape=())
 
 
 @public(method=True, numpy=True)
@@ -301,7 +303,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     axis = normal_axis(dim, input.ndim)
     if not input.ndim:
         return clone(input)
-    return getitem(input, index, index=along_dim(input, axis))
+    return getitem(input, as_vector(index), index=along_dim(input, axis))
 
 
 def along_dim(x: Any, dim: int) -> Index:
