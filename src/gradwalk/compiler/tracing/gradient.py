@@ -7,7 +7,8 @@ are sources or further results of that one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ def _gradient(tracer: Tracer, outputs: list[tuple[int, Any]], wanted: dict[Any, 
     for tensor in hooks:  # to be called when the gradient arrives there, outside
         tensor.hooks = None
     try:
-        with no_grad():
+        with no_grad(), _unchanged(tracer):
             walk(roots, arrived.__setitem__, gradients.wrap, wanted=set(wanted), retain=True)
     except AutogradError:
         del tracer.build.calls[first:]
@@ -120,6 +121,28 @@ def _gradient(tracer: Tracer, outputs: list[tuple[int, Any]], wanted: dict[Any, 
         outputs=[slot for slot, _ in outputs],
         reached=_reached(program, seeds),
     )
+
+
+@contextmanager
+def _unchanged(tracer: Tracer) -> Iterator[None]:
+    """Keep captured memory as the function left it: what the walk computes is not part of the first
+    program. A checkpointed region draws its random numbers again, and then puts the generator back.
+    """
+    before = [(s.traced, s.traced._term) for s in tracer.storages.values()]
+    streams = [(stream, stream.blocks) for stream in tracer.streams.values()]
+    yield
+    states = {id(stream.state) for stream, _ in streams}
+    changed = [t for t, term in before if t._term is not term and id(t) not in states]
+    for traced, term in before:
+        traced._term = term
+    for stream, blocks in streams:
+        stream.blocks = blocks
+    if changed:
+        raise AutogradError(
+            f"backward of a compiled function would change {changed[0]!r}: it runs a checkpointed "
+            "region again, which changes that tensor in place.\n"
+            "Fix: call backward inside the compiled function, or take the change out of checkpoint."
+        )
 
 
 def _reached(program: Program, seeds: list[Term]) -> list[frozenset[int]]:
