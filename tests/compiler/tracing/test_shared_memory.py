@@ -40,7 +40,7 @@ def test_an_index_that_is_a_tensor(body: str) -> None:
     for step in (defined(body), gw.compile(defined(body))):
         x, m = gw.arange(12.0).reshape(3, 4), gw.zeros(4)
         seen = []
-        for k in (1, 2, -2):
+        for k in (1, 2, 1):
             results = step(x, gw.tensor(k), gw.tensor(0), m)
             results[1].add_(1)  # a view of x
             seen.append([t.tolist() for t in results])
@@ -72,6 +72,19 @@ def test_a_buffer_on_a_part_of_other_memory_is_replaced() -> None:
 
     totals = [step(gw.zeros(3)).item() for _ in range(3)]
     assert totals == [1.5, 0.75, 0.375]
+
+
+def test_a_buffer_is_replaced_and_the_old_one_returned() -> None:
+    box = nn.Module()
+    box.register_buffer("last", gw.zeros(()))
+
+    @gw.compile
+    def step(x: Any) -> Any:
+        before = box.last
+        box.last = x.sum()
+        return before
+
+    assert [step(gw.full((2,), i)).item() for i in (1.0, 2.0, 3.0)] == [0, 2, 4]
 
 
 def test_what_an_op_makes_is_new_memory() -> None:

@@ -77,6 +77,7 @@ class OutcomeReader:
     def read(self, result: Any) -> TracedProgram:
         """The program and what a call of it needs."""
         tracer = self.tracer
+        self._relocate()
         tree = mapped(self._leaf, result)
         self._changes_of_tensors()
         scalar_writes = self._changes_of_optimizers()
@@ -320,16 +321,22 @@ class OutcomeReader:
                 )
             if now is not before:
                 self._set(location, now)
+        self._relocate()
+
+    def _relocate(self) -> None:
+        """Look for tensors that the function replaces where it found them: the next call finds
+        others there."""
         moved = self.tracer.modules.replaced()
         for captured in self.tracer.captured.values():
-            attribute = moved.get(id(captured.tensor))
-            if attribute is not None:  # the next call finds another tensor there
-                for storage in self.tracer.storages.values():
-                    storage.locations = [
-                        attribute if location is captured.location else location
-                        for location in storage.locations
-                    ]
-                captured.location = attribute
+            before, attribute = captured.location, moved.get(id(captured.tensor))
+            if attribute is None:
+                continue
+            for storage in self.tracer.storages.values():
+                storage.locations = [attribute if p is before else p for p in storage.locations]
+            for slot, entry in enumerate(self.tensors):
+                if isinstance(entry, Itself) and entry.location is before:
+                    self.tensors[slot] = Itself(attribute)
+            captured.location = attribute
 
     def _scalar_term(self, before: Any, location: Any) -> Term:
         """The runtime scalar whose new value is written; a new one if there was none."""
