@@ -9,8 +9,9 @@ import pytest
 
 import gradwalk as gw
 from gradwalk import nn
+from gradwalk.compiler.tracing.memory_order import CONTIGUOUS
 from gradwalk.compiler.tracing.trace_function import StandIns, trace
-from gradwalk.compiler.tracing.traced import CONTIGUOUS, Traced
+from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.compiler.tracing.tracer import Tracer
 from tests.batches import batched
 from tests.ops.samples.table import Sample, all_samples

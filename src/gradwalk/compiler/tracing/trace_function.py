@@ -21,9 +21,10 @@ from gradwalk.compiler.ir.program import Argument, Term
 from gradwalk.compiler.tracing.aliasing import overlap
 from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, is_record, order_of, replaced
 from gradwalk.compiler.tracing.errors import TraceError
+from gradwalk.compiler.tracing.memory_order import layout_of
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
-from gradwalk.compiler.tracing.traced import Traced, layout_of
+from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.compiler.tracing.tracer import ArgumentIsCaptured, Tracer, tracing
 
 _one_at_a_time = threading.Lock()  # a trace replaces arrays that another might touch

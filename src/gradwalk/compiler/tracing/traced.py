@@ -8,7 +8,7 @@ Each write gives the owner a new term; nothing in the program is ever overwritte
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +16,16 @@ import numpy as np
 from gradwalk.compiler.ir.program import Constant, Term
 from gradwalk.compiler.tracing import numpy_calls
 from gradwalk.compiler.tracing.errors import numbers_wanted, untraceable
+from gradwalk.compiler.tracing.memory_order import (
+    CONTIGUOUS,
+    MemoryLayout,
+    layout_of,
+    must_copy,
+    without_ones,
+)
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller
-from gradwalk.ops.core.op import Op, Shape
+from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import Arithmetic
 from gradwalk.ops.index import indexing as indexing
 from gradwalk.ops.shape import reshaping as shaping
@@ -29,35 +36,6 @@ if TYPE_CHECKING:
 Chain = tuple[tuple[Op, dict[str, Any], int], ...]
 Picks = tuple[tuple[Chain, indexing.Index, tuple[Any, ...]], ...]
 _MOST = 5  # dimensions whose orders are all tried
-CONTIGUOUS = "contiguous"
-MemoryLayout = str | tuple[int, ...] | None  # CONTIGUOUS, strides in elements, or not known
-
-
-def layout_of(array: np.ndarray[Any, Any]) -> MemoryLayout:
-    """The layout of an array."""
-    if array.flags.c_contiguous:
-        return CONTIGUOUS
-    return tuple(step // array.itemsize for step in array.strides)
-
-
-def in_order(array: Traced) -> bool:
-    """Whether the dimensions are known to be in memory in their order, perhaps with gaps."""
-    if not isinstance(array.layout, tuple):
-        return array.layout is not None
-    steps = [s for s, n in zip(array.layout, array.shape, strict=True) if n != 1]
-    return all(s > 0 for s in steps) and steps == sorted(steps, reverse=True)
-
-
-def elementwise_layout(arrays: Sequence[Traced]) -> MemoryLayout:
-    """The layout that NumPy gives to an elementwise result: the order of the operands' strides."""
-    if any(array.layout is None for array in arrays):
-        return None
-    operands = [array.stand_in() for array in arrays]
-    flags: list[Any] = [["readonly"]] * len(operands)
-    loop = np.nditer(
-        [*operands, None], ["zerosize_ok"], [*flags, ["writeonly", "allocate"]], order="K"
-    )
-    return layout_of(loop.operands[-1])
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
@@ -104,8 +82,8 @@ class Traced(AbstractArray, Arithmetic):
         view.sure = self.sure
         if op is shaping.reshape and self.layout is None:
             candidates = self._candidates()
-            copied = any(_must_copy(each, term.shape) for each in candidates)
-            same = _without_ones(self.shape) == _without_ones(term.shape)
+            copied = any(must_copy(each, term.shape) for each in candidates)
+            same = without_ones(self.shape) == without_ones(term.shape)
             view.sure = self.sure and (same or (bool(candidates) and not copied))
         view.writeable = self.writeable and op not in (shaping.expand_op, _windows())
         view.picked = self.picked
@@ -127,7 +105,7 @@ class Traced(AbstractArray, Arithmetic):
         if op is not shaping.reshape or self.layout == CONTIGUOUS:
             return False
         candidates = self._candidates()
-        return bool(candidates) and all(_must_copy(each, attrs["shape"]) for each in candidates)
+        return bool(candidates) and all(must_copy(each, attrs["shape"]) for each in candidates)
 
     def _candidates(self) -> list[Any]:
         """Stand-ins for all layouts that this may have: NumPy makes a new array contiguous in some
@@ -413,20 +391,6 @@ def constant_of(term: Term) -> np.ndarray[Any, Any] | None:
         if isinstance(inner, Term) and isinstance(inner.source, Constant):
             return np.broadcast_to(inner.source.array, term.shape)
     return None
-
-
-def _without_ones(shape: Shape) -> list[int]:
-    """The lengths that matter for the order of elements in memory."""
-    return [n for n in shape if n != 1]
-
-
-def _must_copy(array: Any, shape: Shape) -> bool:
-    """Whether NumPy cannot reshape an array without a copy."""
-    try:
-        array.reshape(shape, copy=False)
-    except ValueError:
-        return True
-    return False
 
 
 def _windows() -> Op:

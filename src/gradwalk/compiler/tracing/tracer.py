@@ -22,18 +22,9 @@ from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
+from gradwalk.compiler.tracing.memory_order import layout_of, result_layout
 from gradwalk.compiler.tracing.random_calls import TracedStream
-from gradwalk.compiler.tracing.traced import (
-    CONTIGUOUS,
-    Chain,
-    MemoryLayout,
-    Traced,
-    constant_of,
-    elementwise_layout,
-    in_order,
-    layout_of,
-    leaked,
-)
+from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.modes import no_grad, state
 from gradwalk.graph.abstract import is_array, traces
@@ -43,15 +34,10 @@ from gradwalk.ops.core.dtypes import float64, result_dtype
 from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
 from gradwalk.ops.index.indexing import getitem
-from gradwalk.ops.linear.matmul import einsum_op, linear_op, matmul_op
-from gradwalk.ops.network.convolution import conv, conv_bias, conv_input, conv_weight
 from gradwalk.ops.shape import reshaping as shaping
 from gradwalk.tensors.apply import wrap
 
 Shape = tuple[int, ...]
-_MAKES_ORDER = (shaping.clone, linear_op)  # whatever the order of the operands
-# Their results are not in order in memory: for convolutions, the batch comes last.
-_OTHER_ORDER = (conv, conv_bias, conv_input, conv_weight, einsum_op)
 
 
 class ArgumentIsCaptured(BaseException):
@@ -136,16 +122,10 @@ class Tracer:
         if op is getitem and any(not getattr(o, "shape", ()) for o in operands[1:]):
             return self.array(source).part_at(attrs["index"], tuple(args[1:]), outputs)
         arrays = [o for o in operands if isinstance(o, Traced)]
-        layout: MemoryLayout = None
-        if op in _MAKES_ORDER or (_keeps_order(op, attrs) and all(map(in_order, arrays))):
-            layout = CONTIGUOUS
-        elif isinstance(op.forward, np.ufunc):
-            layout = elementwise_layout(arrays)
-        made = []
-        for term in outputs if op.multiple else (outputs,):
-            loops = term.shape[:-2] if op is matmul_op else term.shape
-            one_order = sum(n != 1 for n in loops) < 2  # of the dimensions that NumPy may swap
-            made.append(Traced(self, term, CONTIGUOUS if one_order else layout))
+        made = [
+            Traced(self, term, result_layout(op, attrs, arrays, term.shape))
+            for term in (outputs if op.multiple else (outputs,))
+        ]
         return tuple(made) if op.multiple else made[0]
 
     def _expanded(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -479,13 +459,6 @@ class Tracer:
         """Release everything; arrays that still refer to this tracer are leaked, and raise."""
         self._begin()
         self.closed = True
-
-
-def _keeps_order(op: Op, attrs: dict[str, Any]) -> bool:
-    """Whether NumPy's result is contiguous if the operands are in order."""
-    if op is getitem:  # behind a slice, NumPy puts what index arrays select first
-        return all(isinstance(part, tuple) and part[0] == "array" for part in attrs["index"])
-    return op not in _OTHER_ORDER
 
 
 def _evaluate(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], arguments: list[Any]) -> Any:
