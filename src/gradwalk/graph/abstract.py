@@ -33,6 +33,11 @@ class AbstractArray:
         """The values of a constant; raise for anything else, naming the caller."""
         raise NotImplementedError
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether `numbers` has them."""
+        raise NotImplementedError
+
 
 class AbstractNumber:
     """Base class of a runtime scalar: a Python number known only when the compiled function is
@@ -59,6 +64,14 @@ def numbers_of(thing: Any) -> np.ndarray[Any, Any] | None:
     """
     array = getattr(thing, "_array", thing)
     return array if isinstance(array, np.ndarray) and not traces.on else None
+
+
+def is_unknown(thing: Any) -> bool:
+    """Whether the values of a tensor or array are known only when a compiled function runs."""
+    array = getattr(thing, "_array", thing)
+    if isinstance(array, AbstractArray):
+        return not array.is_constant
+    return traces.on and array is not thing  # a tensor from outside
 
 
 def is_array(thing: Any) -> bool:

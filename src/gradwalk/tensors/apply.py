@@ -143,7 +143,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     tracer = here.tracer
     if tracer is not None:
         if op.array_only:  # its definition in other ops can be compiled, and differentiated
-            return op.expand(*args, **attrs)  # type: ignore[misc]
+            return tracer.expanded(op, args, attrs)
         tracer.capture(*args)
     arrays = []
     needs = False

@@ -52,6 +52,8 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
         _refuse(target, op, any(wants))
     needs = here.grad_enabled and any(wants) and target._array.dtype.kind == "f"
     if needs:
+        if here.tracer is not None:
+            here.tracer.records_write(target)
         arrays = _kept(target, op, wants, arrays)
     watcher = here.watcher
     edges = () if watcher is None else watcher.operands(args)

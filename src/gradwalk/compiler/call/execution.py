@@ -202,7 +202,9 @@ def _write_forgetting(text: CallText, slots: set[int]) -> None:
 
 def _is_plain(kind: Any) -> bool:
     """Whether a tensor is simply a new one on a result."""
-    return isinstance(kind, Result) and not kind.chain and not kind.requires_grad
+    if not isinstance(kind, Result) or kind.chain or kind.picked:
+        return False
+    return not kind.requires_grad
 
 
 def _is_small(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:

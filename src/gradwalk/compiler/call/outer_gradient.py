@@ -52,7 +52,24 @@ class CompiledOp:
             for array in (*node.saved["residuals"], *seeds)
         ]
         results, _ = self.specialization.gradient()(given, [], [])
-        return list(results)
+        arrived = {position for position, part in enumerate(g) if part is not None}
+        reached = self.specialization.trace.gradient.reached  # type: ignore[union-attr]
+        return [
+            result if outputs & arrived else None  # as in eager mode: no gradient, not zeros
+            for result, outputs in zip(results, reached, strict=True)
+        ]
+
+
+class BrokenOp(CompiledOp):
+    """The op of a result that cannot be differentiated."""
+
+    def __init__(self, name: str, specialization: Specialization, error: str) -> None:
+        super().__init__(name, specialization)
+        self.error = error
+
+    def pull(self, node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> list[Any]:
+        """Raise what the walk through the function raised."""
+        raise AutogradError(self.error)
 
 
 def attach(
@@ -73,19 +90,31 @@ def attach(
             residuals.append(arguments[source.number])
         else:
             residuals.append(specialization.arrays[source.number])
-    leaves = [location.get(values) for location in gradient.leaves]
+    name = specialization.name
+    if gradient.outputs:
+        leaves = [location.get(values) for location in gradient.leaves]
+        outputs = [tensors[slot] for slot in gradient.outputs]
+        node = _node(CompiledOp(name, specialization), leaves, outputs)
+        node.saved = {"residuals": tuple(residuals)}
+    for slot, error in gradient.broken:
+        leaves = [location.get(values) for location in gradient.reachable]
+        _node(BrokenOp(name, specialization, error), leaves, [tensors[slot]])
+
+
+def _node(op: CompiledOp, leaves: list[Any], outputs: list[Any]) -> Node:
+    """The node that leads from the outputs to the leaves."""
     node = Node()
-    node.op = CompiledOp(specialization.name, specialization)
+    node.op = op
     node.plan = None
     node.inputs = tuple(leaf._node or leaf for leaf in leaves)
     node.picks = tuple(leaf._index for leaf in leaves)
     node.metas = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
     node.many = True
-    outputs = [tensors[slot] for slot in gradient.outputs]
     (node.shape, node.dtype), *others = [(o.shape, o.dtype) for o in outputs]
     node.other_metas = tuple(others)
     node.clock = clock.now
     node.code, node.position = caller()
-    node.saved = {"residuals": tuple(residuals)}
+    node.saved = {}
     for index, output in enumerate(outputs):
         output._node, output._index = node, index
+    return node

@@ -20,7 +20,7 @@ from gradwalk.compiler.tracing.arguments import Arguments, order_of
 from gradwalk.compiler.tracing.outcome import Alias, Itself, Result, TracedProgram
 from gradwalk.engine.modes import state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
-from gradwalk.ops.index.indexing import through
+from gradwalk.ops.index.indexing import getitem, through
 from gradwalk.tensors.apply import wrap
 
 Array = np.ndarray[Any, Any]
@@ -107,6 +107,8 @@ class Specialization:
         right for what is there now."""
         if not all(optimizer.holds() for optimizer in self.trace.optimizers):
             return False
+        if any(location.get(values)._array is not part for location, part in self.trace.views):
+            return False
         arrays = list(self.arrays)
         for number, memory in enumerate(self.trace.captured):
             if number in self.generators:
@@ -151,17 +153,29 @@ class Specialization:
     ) -> Any:
         """A tensor that is not simply a new one on a result."""
         if isinstance(kind, Result):
-            array = results[kind.number]
-            tensor = wrap(through(array, kind.chain) if kind.chain else array)
+            tensor = wrap(_part(results[kind.number], kind, results))
             if kind.requires_grad:
                 tensor.requires_grad = True
             return tensor
         if isinstance(kind, Itself):
             return kind.location.get(values)
         source: Any = kind.source.source
-        if isinstance(source, Argument):
-            return wrap(through(arguments[source.number], kind.chain))
-        return wrap(through(self.arrays[source.number], kind.chain))
+        given = arguments if isinstance(source, Argument) else self.arrays
+        return wrap(_part(given[source.number], kind, results))
+
+
+def _part(array: Array, kind: Result | Alias, results: list[Array]) -> Array:
+    """The part of an array that a tensor is on."""
+    for chain, index, numbers in kind.picked:
+        fixed = (
+            int(results[numbers[part[1]]])
+            if isinstance(part, tuple) and part[0] == "array"
+            else part
+            for part in index
+        )
+        array = getitem.forward(through(array, chain), index=tuple(fixed))
+    found: Array = through(array, kind.chain)
+    return found
 
 
 def _alike(now: Array, before: Array) -> bool:

@@ -13,6 +13,7 @@ from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.ir.program import Layout, Memory, Program, Term
 from gradwalk.compiler.tracing.gradient import Gradient
 from gradwalk.compiler.tracing.traced import Chain
+from gradwalk.ops.index.indexing import Index
 
 
 class Itself(NamedTuple):
@@ -21,12 +22,18 @@ class Itself(NamedTuple):
     location: Any
 
 
+# Parts at indices that the program computes: for each, view ops, a subscript, and the numbers of
+# the outputs that are its integers.
+PickedParts = tuple[tuple[Chain, Index, tuple[int, ...]], ...]
+
+
 class Result(NamedTuple):
     """A result in memory of its own: output `number` of the program, seen through a chain."""
 
     number: int
     chain: Chain = ()
     requires_grad: bool = False
+    picked: PickedParts = ()  # before the chain
 
 
 class Alias(NamedTuple):
@@ -34,6 +41,7 @@ class Alias(NamedTuple):
 
     source: Term
     chain: Chain
+    picked: PickedParts = ()  # before the chain
 
 
 @dataclass(eq=False)

@@ -11,6 +11,7 @@ from gradwalk.compiler.capture.captured_tensors import CapturedTensor
 from gradwalk.compiler.capture.environment_guards import Environment
 from gradwalk.compiler.capture.guards import ModulesGuard, OptimizerGuard, Variable
 from gradwalk.compiler.capture.locations import (
+    ArgumentLocation,
     GradientLocation,
     OptionLocation,
     ParameterState,
@@ -29,6 +30,7 @@ from gradwalk.compiler.tracing.outcome import (
     CapturedMemory,
     Itself,
     Numeral,
+    PickedParts,
     Record,
     Result,
     Slot,
@@ -75,6 +77,7 @@ class OutcomeReader:
     def read(self, result: Any) -> TracedProgram:
         """The program and what a call of it needs."""
         tracer = self.tracer
+        self._relocate()
         tree = mapped(self._leaf, result)
         self._changes_of_tensors()
         scalar_writes = self._changes_of_optimizers()
@@ -143,8 +146,9 @@ class OutcomeReader:
 
     def _is_view(self, captured: CapturedTensor) -> bool:
         """Whether a tensor has a part of captured memory: then it must be this very part."""
-        known = id(captured.array) in self.tracer.storages
-        return isinstance(captured.location, TensorLocation) and not known
+        if isinstance(captured.location, ArgumentLocation):
+            return False
+        return id(captured.array) not in self.tracer.storages
 
     # -- what was returned -------------------------------------------------------------------------
 
@@ -185,7 +189,8 @@ class OutcomeReader:
         for entry in self.tensors:
             if not isinstance(entry, Itself):
                 traced = entry[0]
-                chains.setdefault(id(traced.owner), set()).add(_hashable(traced.chain))
+                way = id(traced) if traced.picked else _hashable(traced.chain)
+                chains.setdefault(id(traced.owner), set()).add(way)
         numbers: dict[int, int] = {}
         tensors: list[Itself | Result | Alias] = []
         for entry in self.tensors:
@@ -195,15 +200,24 @@ class OutcomeReader:
             traced, requires_grad = entry
             owner = traced.owner
             if id(owner) in self.source_of:
-                tensors.append(Alias(self.source_of[id(owner)], traced.chain))
+                picked = self._picked(traced, results)
+                tensors.append(Alias(self.source_of[id(owner)], traced.chain, picked))
                 continue
             alone = len(chains[id(owner)]) == 1
             if id(owner) not in numbers:
                 numbers[id(owner)] = len(results)
                 results.append(self._own(traced.term if alone else owner.term, results))
             chain = () if alone else traced.chain
-            tensors.append(Result(numbers[id(owner)], chain, requires_grad))
+            picked = () if alone else self._picked(traced, results)
+            tensors.append(Result(numbers[id(owner)], chain, requires_grad, picked))
         return tensors
+
+    def _picked(self, traced: Traced, results: list[Term]) -> PickedParts:
+        """The parts that lead to an array, with their indices as results of the program."""
+        return tuple(
+            (chain, index, tuple(self._output(n, results) for n in numbers))
+            for chain, index, numbers in traced.picked
+        )
 
     def _keep_residuals(self, gradient: Gradient, results: list[Term], written: set[Term]) -> None:
         """Return what the gradient needs and no source has after the call."""
@@ -212,6 +226,11 @@ class OutcomeReader:
                 continue
             gradient.among_results[number] = len(results)
             results.append(self._own(term, results))
+
+    def _output(self, term: Term, results: list[Term]) -> int:
+        """The number of a new result of the program."""
+        results.append(self._own(term, results))
+        return len(results) - 1
 
     def _own(self, term: Term, results: list[Term]) -> Term:
         """A result in memory of its own: a source, or what is a result already, is copied."""
@@ -226,14 +245,10 @@ class OutcomeReader:
         for captured in list(self.tracer.captured.values()):
             tensor, location = captured.tensor, captured.location
             if tensor._node is not None:
-                raise untraceable(
-                    f"a tensor from outside ({tensor!r}) was changed in place and now has a "
-                    "history, which the next call would continue.",
-                    "change it under no_grad(), or detach what it is changed with.",
-                )
+                self._history(captured)
             if tensor._array is not captured.traced:
                 self.rebound.append((location, self._slot(tensor.detach())))
-            if tensor._requires_grad != captured.needed:
+            if tensor._node is None and tensor._requires_grad != captured.needed:
                 self.flags.append((location, tensor._requires_grad))
             if captured.grad_was == "untouched":
                 continue
@@ -242,6 +257,19 @@ class OutcomeReader:
                 self.assigned.append((GradientLocation(location), None))
             elif now is not None and now is not before:
                 self.assigned.append((GradientLocation(location), self._slot(now)))
+
+    def _history(self, captured: CapturedTensor) -> None:
+        """Note the history of a tensor from outside that was changed in place. An argument gets
+        it after the call, unless backward has walked it."""
+        tensor = captured.tensor
+        if not isinstance(captured.location, ArgumentLocation) or captured.needed:
+            raise untraceable(
+                f"a tensor from outside ({tensor!r}) was changed in place and now has a "
+                "history, which the next call would continue.",
+                "change it under no_grad(), or detach what it is changed with.",
+            )
+        if not _done(tensor._node):
+            self.graphs.append((self._slot(tensor), tensor))
 
     def _set(self, location: Any, now: Any) -> None:
         """Note a tensor or a fixed value that was put somewhere."""
@@ -293,16 +321,22 @@ class OutcomeReader:
                 )
             if now is not before:
                 self._set(location, now)
+        self._relocate()
+
+    def _relocate(self) -> None:
+        """Look for tensors that the function replaces where it found them: the next call finds
+        others there."""
         moved = self.tracer.modules.replaced()
         for captured in self.tracer.captured.values():
-            attribute = moved.get(id(captured.tensor))
-            if attribute is not None:  # the next call finds another tensor there
-                for storage in self.tracer.storages.values():
-                    storage.locations = [
-                        attribute if location is captured.location else location
-                        for location in storage.locations
-                    ]
-                captured.location = attribute
+            before, attribute = captured.location, moved.get(id(captured.tensor))
+            if attribute is None:
+                continue
+            for storage in self.tracer.storages.values():
+                storage.locations = [attribute if p is before else p for p in storage.locations]
+            for slot, entry in enumerate(self.tensors):
+                if isinstance(entry, Itself) and entry.location is before:
+                    self.tensors[slot] = Itself(attribute)
+            captured.location = attribute
 
     def _scalar_term(self, before: Any, location: Any) -> Term:
         """The runtime scalar whose new value is written; a new one if there was none."""

@@ -21,6 +21,7 @@ from gradwalk.compiler.ir.program import Argument, Term
 from gradwalk.compiler.tracing.aliasing import overlap
 from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, is_record, order_of, replaced
 from gradwalk.compiler.tracing.errors import TraceError
+from gradwalk.compiler.tracing.memory_order import layout_of
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
 from gradwalk.compiler.tracing.traced import Traced
@@ -176,7 +177,8 @@ class StandIns:
         if tensor.hooks and any(tensor.hooks.values()):
             stand_in.original_has_hooks = True
         term = Term(array.shape, array.dtype, source=Argument(position))
-        traced = Traced(self.tracer, term, order_of(array) in (None, UNALIGNED))
+        layout = None if order_of(array) == UNALIGNED else layout_of(array)
+        traced = Traced(self.tracer, term, layout)
         traced.writeable = array.flags.writeable
         self.sources.append((traced, term))
         self.tracer._capture(stand_in, ArgumentLocation(position), traced)

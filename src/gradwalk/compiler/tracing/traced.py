@@ -7,6 +7,7 @@ Each write gives the owner a new term; nothing in the program is ever overwritte
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,13 @@ import numpy as np
 from gradwalk.compiler.ir.program import Constant, Term
 from gradwalk.compiler.tracing import numpy_calls
 from gradwalk.compiler.tracing.errors import numbers_wanted, untraceable
+from gradwalk.compiler.tracing.memory_order import (
+    CONTIGUOUS,
+    MemoryLayout,
+    layout_of,
+    must_copy,
+    without_ones,
+)
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.op import Op
@@ -26,6 +34,8 @@ if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
 
 Chain = tuple[tuple[Op, dict[str, Any], int], ...]
+Picks = tuple[tuple[Chain, indexing.Index, tuple[Any, ...]], ...]
+_MOST = 5  # dimensions whose orders are all tried
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
@@ -41,11 +51,11 @@ class Traced(AbstractArray, Arithmetic):
     """An array of a traced function: a handle on memory, or on a part of it."""
 
     __slots__ = (
-        "__weakref__", "_seen", "_term", "base", "c_contiguous", "chain", "dtype", "line", "shape",
-        "sure", "tracer", "version", "writeable",
+        "__weakref__", "_seen", "_term", "base", "chain", "dtype", "layout", "line", "picked",
+        "shape", "sure", "tracer", "version", "writeable",
     )  # fmt: skip
 
-    def __init__(self, tracer: Tracer, term: Term, contiguous: bool = True) -> None:
+    def __init__(self, tracer: Tracer, term: Term, layout: MemoryLayout = CONTIGUOUS) -> None:
         self.tracer = tracer
         self.shape = term.shape
         self.dtype = term.dtype
@@ -54,8 +64,11 @@ class Traced(AbstractArray, Arithmetic):
         self.chain: Chain = ()  # of a view: the view ops from there
         self.version = 0  # of an owner: how often it was written to
         self._seen = 0  # of a view: the owner's version that its term is of
-        self.c_contiguous = contiguous  # as far as is known
+        self.layout = layout  # of the array that NumPy would make
         self.sure = True  # of a view: whether NumPy would share the memory for certain
+        # Indices that are not known yet, on the way from the owner: for each one the view ops
+        # before it, the subscript and the terms of its index arrays. `chain` comes after them.
+        self.picked: Picks = ()
         self.writeable = True
         self.line = caller() if term.call is None else term.call.line
 
@@ -63,34 +76,81 @@ class Traced(AbstractArray, Arithmetic):
 
     def view_by(self, link: tuple[Op, dict[str, Any], int], term: Term) -> Traced:
         """A view of this by one more op; `term` is its current value."""
-        op, attrs, _ = link
-        view = Traced(self.tracer, term, _stays_contiguous(self, op, attrs))
+        op, attrs, index = link
+        view = Traced(self.tracer, term, self._layout_through(op, attrs, index))
         view.base, view.chain, view._seen = self.owner, (*self.chain, link), self.owner.version
-        view.sure = self.sure and (op is not shaping.reshape or self.owner.c_contiguous)
+        view.sure = self.sure
+        if op is shaping.reshape and self.layout is None:
+            candidates = self._candidates()
+            copied = any(must_copy(each, term.shape) for each in candidates)
+            same = without_ones(self.shape) == without_ones(term.shape)
+            view.sure = self.sure and (same or (bool(candidates) and not copied))
         view.writeable = self.writeable and op not in (shaping.expand_op, _windows())
+        view.picked = self.picked
         return view
 
+    def part_at(self, index: indexing.Index, numbers: tuple[Any, ...], term: Term) -> Traced:
+        """The part of this at an index that is not known yet."""
+        fixed = tuple(part if not isinstance(part, tuple) or part[0] != "array" else 0
+                      for part in index)  # fmt: skip
+        layout = self._layout_through(indexing.getitem, {"index": fixed}, 0)
+        part = Traced(self.tracer, term, layout)
+        part.base, part._seen, part.sure = self.owner, self.owner.version, self.sure
+        part.picked = (*self.picked, (self.chain, index, numbers))
+        part.writeable = self.writeable
+        return part
+
     def copied_by(self, op: Op, attrs: dict[str, Any]) -> bool:
-        """Whether NumPy has to copy this to reshape it, by what is known of its strides."""
-        if op is not shaping.reshape or self.c_contiguous or not self.owner.c_contiguous:
+        """Whether NumPy has to copy this to reshape it, as far as is known."""
+        if op is not shaping.reshape or self.layout == CONTIGUOUS:
             return False
-        shape, step = self.owner.shape, self.owner.itemsize
-        strides = [s // step for s in self.owner.strides]
-        lying: Any = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides)
-        for each, given, index in self.chain:
-            made = each.forward(lying, **given)
-            lying = made[index] if each.multiple else made
-        try:
-            lying.reshape(attrs["shape"], copy=False)
-        except ValueError:
-            return True
-        return False
+        candidates = self._candidates()
+        return bool(candidates) and all(must_copy(each, attrs["shape"]) for each in candidates)
+
+    def _candidates(self) -> list[Any]:
+        """Stand-ins for all layouts that this may have: NumPy makes a new array contiguous in some
+        order of its dimensions."""
+        if self.layout is not None:
+            return [self.stand_in()]
+        shape = self.owner.shape
+        if self.owner._term.call is None or self.picked or not self.sure or len(shape) > _MOST:
+            return []
+        made = []
+        for order in itertools.permutations(range(len(shape))):
+            strides = [0] * len(shape)
+            step = 1
+            for axis in order:
+                strides[axis] = step
+                step *= max(shape[axis], 1)
+            array = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides)
+            for op, attrs, index in self.chain:  # none of them copies, or this would not be sure
+                parts = op.forward(array, **attrs)
+                array = parts[index] if op.multiple else parts
+            made.append(array)
+        return made
+
+    def _layout_through(self, op: Op, attrs: dict[str, Any], index: int) -> MemoryLayout:
+        """The layout of a view of this."""
+        if self.layout is None or (op is shaping.reshape and self.layout == CONTIGUOUS):
+            return self.layout
+        if op is shaping.reshape:
+            made = self.stand_in().reshape(attrs["shape"], copy=False)
+        else:
+            made = op.forward(self.stand_in(), **attrs)
+        return layout_of(made[index] if op.multiple else made)
+
+    def stand_in(self) -> Any:
+        """An array of one byte per element with these strides, whose elements are not there."""
+        strides = self.layout
+        if not isinstance(strides, tuple):
+            strides = tuple(step // self.itemsize for step in self.strides)
+        return np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), self.shape, strides)
 
     def view(self) -> Traced:
         """Another handle on the same memory."""
-        view = Traced(self.tracer, self.term, self.c_contiguous)
+        view = Traced(self.tracer, self.term, self.layout)
         view.base, view.chain, view._seen = self.owner, self.chain, self.owner.version
-        view.sure, view.writeable = self.sure, self.writeable
+        view.sure, view.picked, view.writeable = self.sure, self.picked, self.writeable
         view.line = caller()
         return view
 
@@ -107,8 +167,11 @@ class Traced(AbstractArray, Arithmetic):
         base = self.base
         if base is not None and self._seen != base.version:
             if not self.sure:
-                raise self._unsure("read after that tensor was changed")
-            self._term = self.tracer.follow(base._term, self.chain)
+                raise self.unsure("read after that tensor was changed")
+            whole = base._term
+            for chain, index, numbers in self.picked:
+                whole = self._pick(self.tracer.follow(whole, chain), index, numbers)
+            self._term = self.tracer.follow(whole, self.chain)
             self._seen = base.version
         return self._term
 
@@ -124,14 +187,26 @@ class Traced(AbstractArray, Arithmetic):
             self.version += 1
             return
         if not self.sure:
-            raise self._unsure("written to")
-        chain = self.chain
-        if chain:
-            whole = self.tracer.call(indexing.write_view, [base._term, term], {"chain": chain})
-        else:
-            whole = term
-        base.assign(whole)
+            raise self.unsure("written to")
+        base.assign(self._within(base._term, self.picked, term))
         self._term, self._seen = term, base.version
+
+    def _pick(self, whole: Term, index: indexing.Index, numbers: tuple[Any, ...]) -> Term:
+        part: Term = self.tracer.call(indexing.getitem, [whole, *numbers], {"index": index})
+        return part
+
+    def _within(self, whole: Term, picked: Picks, term: Term) -> Term:
+        """The new value of what this is a part of, if this becomes `term`."""
+        chain = picked[0][0] if picked else self.chain
+        if picked:
+            (_, index, numbers), *rest = picked
+            outer = self.tracer.follow(whole, chain)
+            inner = self._within(self._pick(outer, index, numbers), tuple(rest), term)
+            operands = [outer, inner, *numbers]
+            term = self.tracer.call(indexing.setitem, operands, {"index": index})
+        if chain:
+            term = self.tracer.call(indexing.write_view, [whole, term], {"chain": chain})
+        return term
 
     def become(self, op: Op, operands: list[Any], attrs: dict[str, Any]) -> None:
         """Write op(*operands) to the memory, cast and broadcast as NumPy does with `out=`."""
@@ -151,7 +226,15 @@ class Traced(AbstractArray, Arithmetic):
             value = tracer.fitted(value, value.shape, self.dtype)
         self.assign(tracer.compute(indexing.setitem, [self, value, *arrays], {"index": index}).term)
 
-    def _unsure(self, what: str) -> Exception:
+    def unsure(self, what: str) -> Exception:
+        """The error for memory that may be shared or not."""
+        if self.picked:
+            return untraceable(
+                f"{self!r} is a part of another tensor, at an index that is known only when the "
+                f"compiled function runs, and it is {what}.",
+                ".clone() it where it is made; write x[i] = x[i] * w instead of x[i] *= w.",
+                **{"made at": self.line},
+            )
         return untraceable(
             f"{self!r} was reshaped from a tensor whose elements may not be in order in memory, "
             f"so it may share that tensor's memory or be a copy, and it is {what}.",
@@ -176,6 +259,11 @@ class Traced(AbstractArray, Arithmetic):
     @property
     def nbytes(self) -> int:
         return self.size * self.itemsize
+
+    @property
+    def c_contiguous(self) -> bool:
+        """Whether it is known to be."""
+        return self.layout == CONTIGUOUS
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -235,6 +323,10 @@ class Traced(AbstractArray, Arithmetic):
         if known is None:
             raise numbers_wanted(how, self, self.line)
         return known.copy()
+
+    @property
+    def is_constant(self) -> bool:
+        return constant_of(self.term) is not None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self.tracer.closed:
@@ -305,21 +397,3 @@ def _windows() -> Op:
     from gradwalk.ops.shape.rearranging import windows_op
 
     return windows_op
-
-
-def _stays_contiguous(source: Traced, op: Op, attrs: dict[str, Any]) -> bool:
-    """Whether a view of `source` is known to be contiguous."""
-    if not source.c_contiguous:
-        return False
-    if op is shaping.reshape:
-        return True
-    if op is shaping.permute:
-        return attrs["axes"] == tuple(range(source.ndim))
-    if op is shaping.split_op:
-        return bool(attrs["axis"] == 0)
-    if op is indexing.getitem:  # leading integers, then one slice at most
-        index = [part for part in attrs["index"] if part != "..."]
-        while index and isinstance(index[0], int):
-            index = index[1:]
-        return not index or (len(index) == 1 and index[0] is not None and index[0][3] in (None, 1))
-    return False

@@ -22,6 +22,7 @@ from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
+from gradwalk.compiler.tracing.memory_order import layout_of, result_layout
 from gradwalk.compiler.tracing.random_calls import TracedStream
 from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked
 from gradwalk.engine.errors import name_of
@@ -32,13 +33,11 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import float64, result_dtype
 from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
-from gradwalk.ops.network.convolution import conv, conv_bias, conv_input, conv_weight
+from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.shape import reshaping as shaping
 from gradwalk.tensors.apply import wrap
 
 Shape = tuple[int, ...]
-# The batch comes last in the memory of their results.
-_CONVOLUTIONS = (conv, conv_bias, conv_input, conv_weight)
 
 
 class ArgumentIsCaptured(BaseException):
@@ -120,20 +119,33 @@ class Tracer:
             views = [viewed.view_by((op, attrs, i), t) for i, t in enumerate(parts)]
             return tuple(views) if op.multiple else views[0]
         outputs = self.call(op, args, attrs)
+        if op is getitem and any(not getattr(o, "shape", ()) for o in operands[1:]):
+            return self.array(source).part_at(attrs["index"], tuple(args[1:]), outputs)
         arrays = [o for o in operands if isinstance(o, Traced)]
-        straight = op is shaping.clone or (
-            all(a.c_contiguous for a in arrays) and op not in _CONVOLUTIONS
-        )
-        if op.multiple:
-            return tuple(Traced(self, t, straight) for t in outputs)
-        return Traced(self, outputs, straight)
+        made = [
+            Traced(self, term, result_layout(op, attrs, arrays, term.shape))
+            for term in (outputs if op.multiple else (outputs,))
+        ]
+        return tuple(made) if op.multiple else made[0]
 
     def _expanded(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Record an op through its definition, where its own forward works on arrays only."""
         with no_grad():
             tensors = [wrap(self.array(o)) if is_array(o) else o for o in operands]
-            outputs = op.expand(*tensors, **attrs)  # type: ignore[misc]
+            outputs = self.expanded(op, tensors, attrs)
         return tuple(t._array for t in outputs) if op.multiple else outputs._array
+
+    def expanded(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """The definition of an op in other ops, applied to tensors. The op itself makes new arrays,
+        so an operand that the definition returns, or a view of one, is copied."""
+        self.capture(*args)
+        outputs = op.expand(*args, **attrs)  # type: ignore[misc]
+        given = {id(a._array.owner) for a in args if hasattr(a, "_array")}
+        made = [
+            shaping.clone(t) if id(t._array.owner) in given else t
+            for t in (outputs if op.multiple else (outputs,))
+        ]
+        return tuple(made) if op.multiple else made[0]
 
     def _terms(self, op: Op, operands: Sequence[Any]) -> list[Operand]:
         """The operands as terms and plain numbers; runtime scalars in the arrays' dtype."""
@@ -236,7 +248,7 @@ class Tracer:
         if known is None:
             self.kept.append(array)
             source = Term(array.shape, array.dtype, source=Memory(len(self.storages)))
-            traced = Traced(self, source, array.flags.c_contiguous)
+            traced = Traced(self, source, layout_of(array))
             traced.writeable = array.flags.writeable
             known = self.storages[id(array)] = Storage(array, traced, source)
         return known
@@ -345,6 +357,11 @@ class Tracer:
         """Capture a tensor; None for one made in the trace."""
         self.capture(tensor)
         return self.captured.get(id(tensor))
+
+    def records_write(self, tensor: Any) -> None:
+        """A tensor is about to be changed in place, and backward will follow that."""
+        if tensor._array.picked:
+            raise tensor._array.unsure("changed in place by something that needs a gradient")
 
     def reads_grad(self, tensor: Any) -> None:
         """The function looks at `.grad`."""

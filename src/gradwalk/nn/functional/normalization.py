@@ -34,6 +34,8 @@ def _standardized(
     center: bool = True,
 ) -> Any:
     """Normalized over `axes`, then × weight + bias, which broadcast as `shape`."""
+    if x.dtype.kind != "f":
+        raise TypeError(f"normalization takes floats, this tensor is of {x.dtype}; use x.float()")
 
     def lift(parameter: Any) -> Any:
         return parameter if parameter.shape == shape else reshape(parameter, shape=shape)
@@ -149,10 +151,11 @@ def batch_norm(
     return _standardized(input, weight, bias, shape, axes, eps)
 
 
-def _follow(running: Any, now: Any, momentum: float) -> None:
+def _follow(running: Any, now: Any, momentum: Any) -> None:
     """Move a running statistic towards that of the batch; a variance is the unbiased one."""
+    part = now * getattr(momentum, "_array", momentum)  # a number, or a tensor of one
     with no_grad():
-        running.mul_(1 - momentum).add_((now * momentum).astype(running.dtype))
+        running.mul_(1 - momentum).add_(part.astype(running.dtype))
 
 
 def group_norm(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.abstract import numbers_of
+from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.picking import one_hot
 from gradwalk.ops.linear import matmul
 from gradwalk.ops.network.softmax import without_negatives
-from gradwalk.tensors import creation
 
 __all__ = ["bilinear", "embedding", "linear", "one_hot"]
 
@@ -64,12 +62,11 @@ def embedding(
 
 def _shrink(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
     """Scale the used rows down to `max_norm`, in place."""
-    used = np.unique(indices.numpy())
-    rows = weight.detach().numpy()[used]
-    norms = np.linalg.norm(rows, norm_type, axis=1, keepdims=True)
-    scale = np.where(norms > max_norm, max_norm / (norms + 1e-7), 1)
+    used = indices.reshape(-1)
     with no_grad():
-        weight[creation.from_numpy(used)] = creation.from_numpy((rows * scale).astype(rows.dtype))
+        rows = weight[used]  # a row that is used twice is written twice, with the same numbers
+        norms = rows.norm(norm_type, dim=1, keepdim=True)
+        weight[used] = where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:

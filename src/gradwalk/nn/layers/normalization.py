@@ -100,12 +100,12 @@ class _BatchNorm(_TrackedNorm):
     def forward(self, input: Any) -> Any:
         """The normalized input; in training, the running statistics move towards the batch's."""
         self._check(input, *([2, 3] if self.dimensions == 1 else [self.dimensions + 2]))
-        momentum = 0.0 if self.momentum is None else self.momentum
+        momentum: Any = 0.0 if self.momentum is None else self.momentum
         count = self.num_batches_tracked
         if self.training and self.track_running_stats and count is not None:
             count.add_(1)
             if self.momentum is None:  # the plain mean of all batches
-                momentum = 1.0 / count.item()
+                momentum = 1.0 / count.double()
         tracked = not self.training or self.track_running_stats
         return functional.batch_norm(
             input,

@@ -253,13 +253,15 @@ hardswish = elementwise(
 )
 softshrink = elementwise(
     "softshrink",
-    lambda x, *, lambd=0.5: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)),
+    lambda x, *, lambd=0.5: np.where(
+        x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)
+    ).astype(x.dtype, copy=False),
     lambda x, lambd=0.5: x - lambd if x > lambd else x + lambd if x < -lambd else x * 0,
     vjp=[lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0)],
 )
 hardshrink = elementwise(
     "hardshrink",
-    lambda x, *, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), 0 * x, x),
+    lambda x, *, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), x.dtype.type(0), x),
     lambda x, lambd=0.5: 0 * x if -lambd <= x <= lambd else x,
     vjp=[lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0)],
 )

@@ -249,7 +249,7 @@ frac = elementwise(
 
 round = elementwise(
     "round",
-    lambda x, *, decimals=0: np.round(x, decimals),
+    lambda x, *, decimals=0: np.round(x, decimals).astype(x.dtype, copy=False),
     lambda x, decimals=0: _round_number(x, decimals),
     partials=[0],
     doc="Nearest integer, halves to even; its gradient is zero.",

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import is_unknown
 from gradwalk.ops.core.dtypes import bool_
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.core.public import Change, public, public_change
@@ -74,6 +75,9 @@ def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any
 def from_user_index(index: Any) -> tuple[Index, list[Any]]:
     """Split the index in `x[...]` into its fixed part and its arrays, unchanged."""
     parts = index if isinstance(index, tuple) else (index,)
+    # An integer that is not known yet is an index array, which beside others would mean another
+    # order of dimensions.
+    alone = sum(hasattr(part, "dtype") or isinstance(part, (list, range)) for part in parts) < 2
     fixed: list[Any] = []
     arrays: list[Any] = []
     for part in parts:
@@ -84,7 +88,7 @@ def from_user_index(index: Any) -> tuple[Index, list[Any]]:
         elif isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
             fixed.append(("slice", *(None if b is None else b.__index__() for b in bounds)))
-        elif _is_integer(part):
+        elif _is_integer(part) and not (alone and is_unknown(part)):
             fixed.append(part.__index__())
         else:
             array = _index_array(part)
@@ -295,7 +299,9 @@ def _same_rank(name: str, x: Any, index: Any) -> None:
 @public(method=True)
 def take(input: Any, index: Any) -> Any:
     """Pick from x seen as flat."""
-    return getitem(reshape(input, shape=(math.prod(input.shape),)), index, index=(("array", 0),))
+    flat = reshape(input, shape=(math.prod(input.shape),))
+    taken = getitem(flat, as_vector(index), index=(("array", 0),))
+    return taken if index.ndim else reshape(taken, shape=())
 
 
 @public(method=True, numpy=True)
@@ -304,7 +310,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     axis = normal_axis(dim, input.ndim)
     if not input.ndim:
         return clone(input)
-    return getitem(input, index, index=along_dim(input, axis))
+    return getitem(input, as_vector(index), index=along_dim(input, axis))
 
 
 def along_dim(x: Any, dim: int) -> Index:

@@ -341,7 +341,10 @@ def _rnn_rule(
     dh = np.zeros(hidden.shape[1:], out.dtype)
     for t in times(len(out), not reverse):
         dh += g[t]
-        effect[t] *= dh
+        if tangent:
+            effect[t] *= dh
+        else:
+            np.copyto(effect[t], dh, where=effect[t] != 0)  # 0 stays 0, also beside a NaN
         np.matmul(from_gates, effect[t], out=dh)
     to_x = _to_input(effect, weight_x) if wants[0] else None
     return to_x, dh.T, *_to_weights(effect, x, _before(out, h, reverse))
