@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.numpy import run
 from gradwalk.compiler.capture.locations import GeneratorLocation
 from gradwalk.compiler.introspect.explain import kind_of_entry
 from gradwalk.compiler.introspect.tensor_names import source_names
 from gradwalk.compiler.ir.listing import line_of
-from gradwalk.compiler.ir.program import Call, Constant, Program, Term, source_values
+from gradwalk.compiler.ir.program import Call, Constant, Program, Term, run, source_values
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.engine.modes import state
 from gradwalk.inspect.trace.array_statistics import Statistics
