@@ -236,7 +236,7 @@ def program_report(title: str, executable: Any, backend: str) -> ProgramReport:
         )
     ]
     slices = (p for e in plan.entries for p in (*e.reads, *e.writes))
-    buffers = {id(p.buffer): p.buffer for p in slices if p.buffer.in_arena}
+    buffers = {id(b): b for b in (p.buffer.memory for p in slices) if b.in_arena}
     return ProgramReport(
         title,
         len(program.calls),
@@ -354,7 +354,7 @@ def traffic(entry: Entry) -> int:
 
 def is_scratch(array: Slice) -> bool:
     """Whether only the kernel itself uses it."""
-    return array.buffer.in_arena and not array.buffer.readers
+    return array.buffer.in_arena and not array.buffer.memory.readers
 
 
 def _identity(array: Slice) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ first as well, one more than iterations, in the order of the rows) or the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -162,43 +162,41 @@ def leading_to(
     return kept[::-1]
 
 
-def with_body(call: Call, change: Callable[[Program], Program]) -> Call:
-    """The same loop with a changed body."""
-    made = copy_call(call, call.args)
-    made.attrs = {**call.attrs, "body": change(body_of(call))}
-    return made
-
-
-def without_unused(call: Call, args: Sequence[Operand], wanted: set[Term], build: Builder) -> Any:
-    """The loop without arrays that nothing wants or that its body does not read; None if there are
-    none."""
+def used_parts(call: Call, wanted: Collection[Term]) -> tuple[list[int], list[int]]:
+    """The numbers of the outputs of a loop that are wanted (and of all states), and of the operands
+    that the body needs for them."""
     body, shape = body_of(call), shape_of(call)
     arrays = len(body.results) - len(shape.histories)
     kept = [i for i, out in enumerate(call.outputs) if i >= arrays or out in wanted]
     results = [body.results[i] for i in kept]
-    calls = leading_to(body.calls, results)
-    read = {t for c in calls for t in c.terms} | set(results)
-    numbers = {t.source.number: t for t in read if isinstance(t.source, Argument)}
-    states = range(shape.rows, shape.fixed)
-    stay = [i for i in range(len(args)) if i in numbers or i in states]
-    if len(kept) == len(call.outputs) and len(stay) == len(args):
-        return None
+    read = {t for c in leading_to(body.calls, results) for t in c.terms} | set(results)
+    numbers = {t.source.number for t in read if isinstance(t.source, Argument)}
+    numbers.update(range(shape.rows, shape.fixed))
+    return kept, sorted(numbers)
+
+
+def trimmed(
+    call: Call, args: Sequence[Operand], kept: list[int], stay: list[int], build: Builder
+) -> dict[int, Term]:
+    """Add the loop again with some outputs and operands only; return the outputs by number."""
+    body, shape = body_of(call), shape_of(call)
+    results = [body.results[i] for i in kept]
+    new_number = {old: new for new, old in enumerate(stay)}
     now = {
-        numbers[old]: Term(numbers[old].shape, numbers[old].dtype, source=Argument(new))
-        for new, old in enumerate(stay)
-        if old in numbers
+        t: Term(t.shape, t.dtype, source=Argument(new_number[t.source.number]))
+        for t in body.sources()
+        if isinstance(t.source, Argument) and t.source.number in new_number
     }
-    copies = []
-    for one in calls:
+    calls = []
+    for one in leading_to(body.calls, results):
         made = copy_call(one, replaced(one, now))
-        copies.append(made)
+        calls.append(made)
         now |= zip(one.outputs, made.outputs, strict=True)
     attrs = {
         **call.attrs,
-        "body": replace(body, calls=copies, results=[now.get(t, t) for t in results]),
+        "body": replace(body, calls=calls, results=[now.get(t, t) for t in results]),
         "rows": sum(i < shape.rows for i in stay),
     }
     metas = [(call.outputs[i].shape, call.outputs[i].dtype) for i in kept]
-    outputs = iter(build.apply_as(loop, [args[i] for i in stay], attrs, metas))
-    position = set(kept)
-    return [next(outputs) if i in position else out for i, out in enumerate(call.outputs)]
+    outputs = build.apply_as(loop, [args[i] for i in stay], attrs, metas)
+    return dict(zip(kept, outputs, strict=True))

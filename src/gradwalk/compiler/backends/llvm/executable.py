@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,7 +176,7 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
         array = np.ascontiguousarray(term.source.array)
         made.kept.append(array)
         slots[slot] = array.ctypes.data
-    written = {place.buffer.slot for entry in plan.entries for place in entry.writes}
+    written = {place.buffer.memory.slot for entry in plan.entries for place in entry.writes}
     expected = [
         *(_expected(term, slot, slot in written, made) for term, slot in plan.arguments),
         *(Expected(slot, term.dtype, term.shape, writable=True) for term, slot in plan.results),
@@ -209,17 +210,21 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
                 made.others.append(tape.call)
         native, failing = [], False
 
-    for entry, kernel, how in zip(plan.entries, designed.kernels, shared, strict=True):
-        writes = {place.buffer.slot for place in entry.writes} & lasting
+    blocks: dict[Entry, Array] = {}  # the arguments of kernels, iteration by iteration
+    for number, iteration in as_run(plan.entries):
+        entry, kernel, how = plan.entries[number], designed.kernels[number], shared[number]
+        writes = {place.buffer.memory.slot for place in entry.writes} & lasting
         if kernel is None:
             finish_stretch()
-            made.others.append(_numpy_step(entry, made))
+            made.others.append(_numpy_step(entry, made, iteration))
             changed |= writes
             at_risk |= changed
             continue
-        block = [word for place in entry.operands for word in _address(place)]
+        if not iteration:
+            blocks[entry] = _blocks(entry)
+        block = blocks[entry][iteration].tolist()
         flags = (ALONE if how.alone else 0) | (BARRIER if how.meet else 0)
-        if failing and any(place.buffer.slot in lasting for place in entry.writes):
+        if failing and any(place.buffer.memory.slot in lasting for place in entry.writes):
             flags |= STOP | BARRIER  # an error leaves the user's arrays as they were
             failing = False
         failing = failing or kernel.can_fail
@@ -270,15 +275,39 @@ def _expected(term: Term, slot: int, writable: bool, made: NativeExecutable) -> 
     return Expected(slot, term.dtype, term.shape, in_bytes, writable)
 
 
-def _address(place: Slice) -> list[int]:
+def as_run(entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:
+    """The entries in the order in which they run: (number, iteration of its loop)."""
+    for run, numbers in itertools.groupby(range(len(entries)), lambda n: entries[n].loop):
+        inside = list(numbers)
+        for iteration in range(1 if run is None else run.count):
+            yield from ((number, iteration) for number in inside)
+
+
+def _blocks(entry: Entry) -> Array:
+    """The addresses of an entry's operands, a row for each iteration."""
+    first = np.array([word for place in entry.operands for word in _address(place)], np.int64)
+    if entry.loop is None:
+        return first[None]
+    blocks = np.tile(first, (entry.loop.count, 1))
+    iterations = np.arange(entry.loop.count)
+    for number, place in enumerate(entry.operands):
+        if place.buffer.window is not None:
+            moved = place.buffer.window.moved(iterations)
+            blocks[:, 2 * number + 1] += moved * place.dtype.itemsize
+    return blocks
+
+
+def _address(place: Slice, iteration: int = 0) -> list[int]:
     """Slot and byte offset."""
-    offset = place.offset * place.dtype.itemsize
-    if place.buffer.in_arena:
-        return [ARENA, place.buffer.offset + offset]
-    return [place.buffer.slot, offset]
+    moved = 0 if place.buffer.window is None else int(place.buffer.window.moved(iteration))
+    offset = (place.offset + moved) * place.dtype.itemsize
+    memory = place.buffer.memory
+    if memory.in_arena:
+        return [ARENA, memory.offset + offset]
+    return [memory.slot, offset]
 
 
-def _numpy_step(entry: Entry, made: NativeExecutable) -> Callable[[], None]:
+def _numpy_step(entry: Entry, made: NativeExecutable, iteration: int) -> Callable[[], None]:
     """The calls of an entry, run by NumPy on the program's memory."""
     calls, places = entry.calls, entry.terms
 
@@ -288,7 +317,7 @@ def _numpy_step(entry: Entry, made: NativeExecutable) -> Callable[[], None]:
         def operand(a: Any) -> Any:
             if not isinstance(a, Term):
                 return a
-            return known[a] if a in known else _array(places[a], made)
+            return known[a] if a in known else _array(places[a], made, iteration)
 
         for call in calls:
             with np.errstate(all="ignore"):
@@ -298,14 +327,14 @@ def _numpy_step(entry: Entry, made: NativeExecutable) -> Callable[[], None]:
             )
         for term, array in known.items():
             if term in places:
-                _array(places[term], made)[...] = array
+                _array(places[term], made, iteration)[...] = array
 
     return step
 
 
-def _array(place: Slice, made: NativeExecutable) -> Array:
+def _array(place: Slice, made: NativeExecutable, iteration: int) -> Array:
     """A place as a NumPy array on the memory that its slot points to now."""
-    slot, offset = _address(place)
+    slot, offset = _address(place, iteration)
     size = place.dtype.itemsize
     interface = {
         "data": (int(made.slots[slot]) + offset, False),
