@@ -46,7 +46,6 @@ from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.trace_function import trace
 
 
-
 def rewrite_bodies(program: Program) -> Program:
     """Run all passes on the bodies of loops."""
 

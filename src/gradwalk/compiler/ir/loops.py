@@ -37,7 +37,10 @@ def _forward(
     """Iteration after iteration."""
     shape = LoopShape(count, reverse, rows, histories)
     states = list(operands[rows : shape.fixed])
-    outputs = [np.empty((count, *t.shape), t.dtype) for t in body.results[: len(body.results) - len(histories)]]
+    outputs = [
+        np.empty((count, *t.shape), t.dtype)
+        for t in body.results[: len(body.results) - len(histories)]
+    ]
     kept = [np.empty((count + 1, *s.shape), s.dtype) for s in states]
     for history, state in zip(kept, states, strict=True):
         history[shape.row_before(0)] = state

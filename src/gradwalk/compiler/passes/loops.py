@@ -33,8 +33,8 @@ def trim_loops(program: Program) -> Program:
         if wanted.isdisjoint(call.outputs):
             continue
         if call.op is loop:
-            kept, stay = parts[call] = used_parts(call, wanted)
-            wanted.update(a for i in stay if isinstance(a := call.args[i], Term))
+            parts[call] = used_parts(call, wanted)
+            wanted.update(a for i in parts[call][1] if isinstance(a := call.args[i], Term))
         else:
             wanted.update(call.terms)
 

@@ -67,6 +67,7 @@ Work = Loops | ProductSteps | Call  # a call: what has a generator of its own, o
 class LoopRun:
     """A loop of the schedule: the entries with it, which follow one another, run `count` times."""
 
+    call: Call
     count: int
 
 
@@ -82,6 +83,11 @@ class Entry:
     calls: Sequence[Call] = ()  # that were fused into it; none if it only copies or fills
     terms: dict[Term, Slice] = field(default_factory=dict)  # where those read and write
     loop: LoopRun | None = None
+
+    @property
+    def times(self) -> int:
+        """How often it runs."""
+        return 1 if self.loop is None else self.loop.count
 
 
 @dataclass(eq=False)
@@ -357,7 +363,7 @@ class _Planner:
             self._copy(self._where(_term(first)), row_of(whole, begin))
         given += [seen_in_loop(self._where(_term(a))) for a in call.args[run.fixed :]]
         inner = _BodyPlanner(self, body, given, targets)
-        repeated = LoopRun(run.count)
+        repeated = LoopRun(call, run.count)
         for entry in inner.run().entries:
             entry.loop = repeated
             self._add(entry)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.ir.loops import add_loop, leading_to
+from gradwalk.compiler.ir.loops import add_loop
 from gradwalk.compiler.ir.program import Argument, Builder, Call, Term
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk
 from gradwalk.engine.function import Function
 from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.graph.source import caller
 from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.matmul import matmul_op
@@ -41,56 +42,46 @@ def traced_scan(
 ) -> tuple[Any, ...]:
     """Record a scan (ops/network/recurrent.py) as a loop: all outputs, then the last state."""
     tracer.capture(x, *first, *weights)
-    results: tuple[Any, ...] = _Scan.apply(
-        x, *first, *weights,
-        tracer=tracer, step=step, states=len(first), reverse=reverse,
-        recorded=state.here.grad_enabled,
-    )  # fmt: skip
+    needs = [t.requires_grad and state.here.grad_enabled for t in (x, *first, *weights)]
+    loops = ScanLoops(tracer, step, x, first, weights, reverse, needs)
+    if not loops.keeps_states:  # a dtype that grows: no one loop does that
+        out, last = unrolled(step, x, first, weights, reverse)
+        return out, *last
+    results: tuple[Any, ...] = Scan.apply(x, *first, *weights, loops=loops)
     return results
 
 
-class _Scan(Function):
+class Scan(Function):
     """The node of a scan."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Any,
-        *others: Any,
-        tracer: Tracer,
-        step: Any,
-        states: int,
-        reverse: bool,
-        recorded: bool,
-    ) -> Any:
-        needs = tuple(recorded and needed for needed in ctx.needs_input_grad)
-        ctx.step, ctx.states, ctx.reverse = step, states, reverse
+    def forward(ctx: Any, *inputs: Any, loops: ScanLoops) -> Any:
+        ctx.loops = loops
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *others)
-        ctx.loops = _Loops(tracer, step, x, others[:states], others[states:], reverse, needs)
-        return tuple(gradients.wrap(Traced(tracer, term)) for term in ctx.loops.forward())
+        ctx.save_for_backward(*inputs)
+        return tuple(gradients.wrap(Traced(loops.tracer, term)) for term in loops.forward())
 
     @staticmethod
     def backward(ctx: Any, *g: Any) -> Any:
-        inputs = ctx.saved_tensors
+        loops, inputs, needs = ctx.loops, ctx.saved_tensors, ctx.needs_input_grad
         if not state.here.grad_enabled:
             terms = [None if part is None else part._array.term for part in g]
             return tuple(
-                None if term is None else gradients.wrap(Traced(ctx.loops.tracer, term))
-                for term in ctx.loops.backward(terms, ctx.needs_input_grad)
+                None if term is None else gradients.wrap(Traced(loops.tracer, term))
+                for term in loops.backward(terms, needs)
             )
         # To be differentiated again: step by step.
         x, *others = inputs
-        first, weights = tuple(others[: ctx.states]), tuple(others[ctx.states :])
-        out, last = unrolled(ctx.step, x, first, weights, ctx.reverse)
+        states, weights = others[: len(loops.states)], others[len(loops.states) :]
+        out, last = unrolled(loops.step, x, tuple(states), tuple(weights), loops.reverse)
         pairs = [(o, part) for o, part in zip((out, *last), g, strict=True) if part is not None]
-        wanted = [i for i, needs in zip(inputs, ctx.needs_input_grad, strict=True) if needs]
+        wanted = [i for i, needed in zip(inputs, needs, strict=True) if needed]
         outs, seeds = zip(*pairs, strict=True)
         found = iter(gradients.grad(outs, wanted, seeds, create_graph=True, allow_unused=True))
-        return tuple(next(found) if needs else None for needs in ctx.needs_input_grad)
+        return tuple(next(found) if needed else None for needed in needs)
 
 
-class _Loops:
+class ScanLoops:
     """One traced step, and the loops made of it."""
 
     def __init__(
@@ -101,9 +92,9 @@ class _Loops:
         first: Sequence[Any],
         weights: Sequence[Any],
         reverse: bool,
-        needs: tuple[bool, ...],
+        needs: Sequence[bool],
     ) -> None:
-        self.tracer = tracer
+        self.tracer, self.step = tracer, step
         self.count, self.reverse = x.shape[0], reverse
         self.xs: Term = x._array.term
         self.first: list[Term] = [s._array.term for s in first]
@@ -124,10 +115,15 @@ class _Loops:
             with enable_grad() if recorded else no_grad():
                 made = step(*leaves)
             self.new: list[Term] = [m._array.term for m in made]
+            states = zip(self.states, self.new, strict=True)
+            self.keeps_states = all((s.shape, s.dtype) == (n.shape, n.dtype) for s, n in states)
             forward = len(tracer.build.calls)
+            recorded = recorded and self.keeps_states
             arrived = self._differentiate(made, leaves) if recorded else {}
         finally:
             calls, tracer.build = tracer.build.calls, outer
+        if not self.keeps_states:
+            return
         self.gradients: list[Term | None] = [
             arrived[leaf].term if leaf in arrived else None for leaf in leaves
         ]
@@ -142,7 +138,10 @@ class _Loops:
                 if call.op.view:
                     self.calls.append(call)
         self.made = {t for call in calls[:forward] for t in call.outputs} & self.varying
-        self.remembered = [number == 0 for number in range(len(first))]  # states, all values of them
+        self.of_gradient = calls[forward:]
+        self.remembered = [
+            number == 0 for number in range(len(first))
+        ]  # states, all values of them
         self.kept: list[Term] = []  # what forward stacks for backward
         self.stacks: dict[Term, Term] = {self.x: self.xs}  # rows of arrays, known so far
         if recorded:
@@ -168,9 +167,7 @@ class _Loops:
         """Decide what forward stacks: what backward reads, except states, views, and what it can
         compute in one call from what it has."""
         known = {self.x, *self.states, *self.new}
-        kept = dict.fromkeys(
-            t for t in self._read(known) if t not in known and t.call is not None
-        )
+        kept = dict.fromkeys(t for t in self._read(known) if t not in known and t.call is not None)
         for term in list(kept):
             assert term.call is not None
             operands = {_viewed(t) for t in term.call.terms if t in self.varying}
@@ -220,7 +217,9 @@ class _Loops:
         self.stacks |= zip(self.kept, stacks, strict=True)
         last = []
         before, after = (1, 0) if self.reverse else (0, 1)
-        for term, new, history, all_values in zip(self.states, self.new, states, whole, strict=True):
+        for term, new, history, all_values in zip(
+            self.states, self.new, states, whole, strict=True
+        ):
             if all_values:
                 self.stacks.setdefault(new, self._rows(history, after))
                 self.stacks[term] = self._rows(history, before)
@@ -240,6 +239,8 @@ class _Loops:
         """Add the loop of backward; return the gradients of x, of the first states and of the
         weights."""
         g_out, *g_last = g
+        for call in self.of_gradient:
+            call.line = caller()
         self.outputs: dict[Term, None] = {}  # rows that the loop gives
         self.sums: list[tuple[Term, Term, Term, bool]] = []  # states that add up
         self.more: list[Call] = []

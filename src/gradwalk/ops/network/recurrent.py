@@ -95,8 +95,8 @@ def scan(
     """
     array = getattr(x, "_array", None)
     if isinstance(array, AbstractArray) and x.shape[0] > 1:
-        out, *state = array.scan(step, x, state, weights, reverse)
-        return out, tuple(state)
+        out, *last = array.scan(step, x, state, weights, reverse)
+        return out, tuple(last)
     return unrolled(step, x, state, weights, reverse)
 
 

@@ -277,9 +277,9 @@ def _expected(term: Term, slot: int, writable: bool, made: NativeExecutable) -> 
 
 def as_run(entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:
     """The entries in the order in which they run: (number, iteration of its loop)."""
-    for run, numbers in itertools.groupby(range(len(entries)), lambda n: entries[n].loop):
+    for _, numbers in itertools.groupby(range(len(entries)), lambda n: entries[n].loop):
         inside = list(numbers)
-        for iteration in range(1 if run is None else run.count):
+        for iteration in range(entries[inside[0]].times):
             yield from ((number, iteration) for number in inside)
 
 
