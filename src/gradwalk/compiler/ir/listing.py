@@ -68,7 +68,7 @@ class Listing:
         inside = [self.operand(a) for a in call.args]
         inside += [f"{k}={_attribute(v)}" for k, v in call.attrs.items() if k != "body"]
         kinds = [typed(term) for term in call.outputs]
-        kind = kinds[0] if len(set(kinds)) == 1 else ", ".join(kinds)
+        kind = kinds[0] if len(set(kinds)) == 1 else ", ".join(_stuck(kinds))
         return _aligned(f"{outputs} = {call.op.name}({', '.join(inside)})", kind, self.width)
 
     def body(self, call: Call) -> list[str]:
@@ -183,14 +183,14 @@ def _attribute(value: Any) -> str:
 
 def _aligned(left: str, right: str, width: int) -> str:
     """Two texts, the second at the right edge, on a line of its own if there is no room."""
-    if len(left) + 2 + len(right) <= width:
-        return left + right.rjust(width - len(left))
-    lines = textwrap.wrap(left, width, subsequent_indent=" " * 6)
+    lines = [left]
+    if len(left) + 2 + len(right) > width:
+        lines = textwrap.wrap(left, width, subsequent_indent=" " * 6)
     if len(lines[-1]) + 2 + len(right) <= width:
         lines[-1] += right.rjust(width - len(lines[-1]))
     else:
-        lines.append(right.rjust(width))
-    return "\n".join(lines)
+        lines += [line.rjust(width) for line in textwrap.wrap(right, width)]
+    return "\n".join(lines).replace(_STUCK, " ")
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -204,11 +204,16 @@ def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _wrapped(head: str, parts: Iterable[str]) -> list[str]:
-    text = ", ".join(part.replace(" ", _STUCK) for part in parts)
+    text = ", ".join(_stuck(parts))
     lines = textwrap.wrap(
         text, WIDTH, initial_indent=f"{head} ", subsequent_indent=" " * (len(head) + 1)
     )
     return [line.replace(_STUCK, " ") for line in lines]
+
+
+def _stuck(parts: Iterable[str]) -> Iterable[str]:
+    """Texts that are not broken where a line is wrapped."""
+    return (part.replace(" ", _STUCK) for part in parts)
 
 
 def shortened(line: str) -> str:

@@ -123,11 +123,12 @@ def add_loop(
     """Add a loop over calls that refer to terms of the program around it; return arrays of the
     outputs, and the states."""
     results = [*outputs, *(new for _, _, new, _ in states)]
-    moving = [*rows, *((term, first) for term, first, _, _ in states)]
-    given = {term for term, _ in moving}
+    given = {term for term, _ in rows} | {term for term, *_ in states}
     kept = leading_to(calls, results, given)
-    inside = {t for call in kept for t in call.outputs}
     used = dict.fromkeys(t for t in (*(t for c in kept for t in c.terms), *results))
+    rows = [(term, array) for term, array in rows if term in used]
+    moving = [*rows, *((term, first) for term, first, _, _ in states)]
+    inside = {t for call in kept for t in call.outputs}
     fixed = [t for t in used if t not in inside | given and not isinstance(t.source, Constant)]
     sources = [*(term for term, _ in moving), *fixed]
     now = {t: Term(t.shape, t.dtype, source=Argument(i)) for i, t in enumerate(sources)}

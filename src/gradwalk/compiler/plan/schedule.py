@@ -393,7 +393,8 @@ class _BodyPlanner(_Planner):
     def __init__(
         self, outer: _Planner, body: Program, given: list[Slice], targets: list[Slice]
     ) -> None:
-        super().__init__(_fused(copied(body), outer.fusion.backend), {})
+        owned = body if body.owned else copied(body)
+        super().__init__(_fused(owned, outer.fusion.backend), {})
         self.outer, self.given, self.targets = outer, given, targets
 
     def _slot(self) -> int:
