@@ -12,6 +12,7 @@ import gradwalk as gw
 from gradwalk import nn
 from gradwalk.autograd import grad
 from gradwalk.compiler.ir.loops import loop
+from gradwalk.ops.network.recurrent import scan
 from gradwalk.utils.checkpoint import checkpoint
 
 LAYERS: dict[str, Callable[[], Any]] = {
@@ -262,3 +263,55 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     finally:
         gw.set_num_threads(before)
     assert len(found) == 1
+
+
+# -- steps that no layer has -----------------------------------------------------------------------
+
+
+def _delayed(x: Any, h: Any, before: Any, w: Any) -> Any:
+    """A state that is another one, one step later."""
+    return gw.tanh(x + before @ w), h
+
+
+def _scaled(x: Any, h: Any, w: Any) -> Any:
+    """A weight that is no factor of a product: its gradient adds up."""
+    return (gw.sin(x + h * w) + gw.exp(-w) * h,)
+
+
+def _from_the_left(x: Any, h: Any, w: Any) -> Any:
+    return (gw.tanh(w @ h + x),)
+
+
+def _unused(x: Any, h: Any, w: Any) -> Any:
+    return (x * x,)
+
+
+def _lasting(x: Any, h: Any, total: Any, w: Any) -> Any:
+    """A state that stays, and one that only the output needs."""
+    return gw.tanh(x * total) + w.sum() * h, total
+
+
+STEPS: dict[str, tuple[Any, int, tuple[int, ...]]] = {
+    "delayed": (_delayed, 2, (3, 3)),
+    "scaled": (_scaled, 1, (3, 3)),
+    "broadcast": (_scaled, 1, (3,)),
+    "from the left": (_from_the_left, 1, (3, 3)),
+    "unused": (_unused, 1, (3, 3)),
+    "lasting": (_lasting, 2, (3,)),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", STEPS)
+def test_any_step(name: str, reverse: bool) -> None:
+    step, states, shape = STEPS[name]
+
+    def gradients(x: Any, w: Any, *first: Any) -> Any:
+        inputs = [t.detach().requires_grad_() for t in (x, w, *first)]
+        x, w, *first = (1.0 * t for t in inputs)
+        out, last = scan(step, x, tuple(first), (w,), reverse)
+        found = grad(loss_of((out, *last)), inputs, allow_unused=True)
+        return out, last, [gw.zeros(1) if g is None else g for g in found]
+
+    compiled = same(gradients, sequence(5, 3, 3), sequence(*shape), *[sequence(3, 3)] * states)
+    assert len(loops(compiled)) == 2

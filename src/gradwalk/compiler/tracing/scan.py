@@ -8,7 +8,7 @@ step, the gradient of a weight, is one product of stacked factors after the loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.compiler.ir.loops import add_loop
@@ -139,9 +139,8 @@ class ScanLoops:
                     self.calls.append(call)
         self.made = {t for call in calls[:forward] for t in call.outputs} & self.varying
         self.of_gradient = calls[forward:]
-        self.remembered = [
-            number == 0 for number in range(len(first))
-        ]  # states, all values of them
+        # Of which states all values are kept: those of the first are the output.
+        self.remembered = [number == 0 for number in range(len(first))]
         self.kept: list[Term] = []  # what forward stacks for backward
         self.stacks: dict[Term, Term] = {self.x: self.xs}  # rows of arrays, known so far
         if recorded:
@@ -167,38 +166,37 @@ class ScanLoops:
         """Decide what forward stacks: what backward reads, except states, views, and what it can
         compute in one call from what it has."""
         known = {self.x, *self.states, *self.new}
-        kept = dict.fromkeys(t for t in self._read(known) if t not in known and t.call is not None)
+
+        def saved(term: Term) -> bool:
+            view = term.call is not None and term.call.op.view
+            return term in known or (term in self.made and not view)
+
+        kept = dict.fromkeys(t for t in self._read(saved) if t not in known)
         for term in list(kept):
             assert term.call is not None
             operands = {_viewed(t) for t in term.call.terms if t in self.varying}
             if term.call.op.elementwise and operands <= (known | kept.keys()) - {term}:
                 del kept[term]
         self.kept = list(kept)
-        read = self._read(known | kept.keys(), through=True)
+        read = set(self._read((known | kept.keys()).__contains__))
         self.remembered = [
             number == 0 or term in read or new in read
             for number, (term, new) in enumerate(zip(self.states, self.new, strict=True))
         ]
 
-    def _read(self, known: Collection[Term], through: bool = False) -> dict[Term, None]:
-        """The terms of forward that backward reads, back to known ones: the first that it meets
-        which are no views, or, `through` those, the known ones."""
-        read: dict[Term, None] = {}
+    def _read(self, saved: Callable[[Term], bool]) -> list[Term]:
+        """The saved terms that backward reads, where it computes all others."""
         waiting = [g for g in self.gradients if g is not None]
         seen = set(waiting)
+        read = []
         while waiting:
             term = waiting.pop()
-            if term in known:
-                read[term] = None
-                continue
-            if term.call is None:
-                continue
-            if term in self.made and not through and not term.call.op.view:
-                read[term] = None
-                continue
-            new = [t for t in term.call.terms if t not in seen]
-            seen.update(new)
-            waiting += new
+            if saved(term):
+                read.append(term)
+            elif term.call is not None:
+                new = [t for t in dict.fromkeys(term.call.terms) if t not in seen]
+                seen.update(new)
+                waiting += new
         return read
 
     # -- forward -----------------------------------------------------------------------------------
@@ -239,8 +237,9 @@ class ScanLoops:
         """Add the loop of backward; return the gradients of x, of the first states and of the
         weights."""
         g_out, *g_last = g
+        line = caller()
         for call in self.of_gradient:
-            call.line = caller()
+            call.line = line
         self.outputs: dict[Term, None] = {}  # rows that the loop gives
         self.sums: list[tuple[Term, Term, Term, bool]] = []  # states that add up
         self.more: list[Call] = []
@@ -269,7 +268,8 @@ class ScanLoops:
         self.given |= zip((term for term, *_ in self.sums), last[count:], strict=True)
         found_last: list[Term | None] = [None if then is None else then() for then in later]
         for number, term in enumerate(last[:count], start=1):
-            found_last[number] = term if needs[number] else None
+            reached = needs[number] and self.gradients[number] is not None
+            found_last[number] = term if reached else None
         return found_last
 
     def _zeros(self, like: Term, *lead: int) -> Term:
@@ -295,22 +295,15 @@ class ScanLoops:
         if call.op in (permute, reshape):
             inner = self._total(call.terms[0])
             return lambda: do(call.op, [inner()], call.attrs)
-        if call.op is matmul_op and all(t.ndim == 2 for t in call.terms):
-            left, right = call.terms
-            turned = left.call is not None and left.call.op is permute
-            lefts = self._stacked(left.call.terms[0] if turned else left)  # type: ignore[union-attr]
-            rights = self._stacked(right)
-
-            def product() -> Term:
-                first = lefts()
-                if turned:  # rows of all times, one below the other
-                    first = do(permute, [self._flat(first)], {"axes": (1, 0)})
-                else:
-                    beside = do(permute, [first], {"axes": (1, 0, 2)})
-                    first = do(reshape, [beside], {"shape": (left.shape[0], -1)})
-                return do(matmul_op, [first, self._flat(rights())], {})
-
-            return product
+        if call.op is matmul_op and call.terms[0].call is not None and term.ndim == 2:
+            turned, right = call.terms
+            if turned.call.op is permute and right.ndim == 2:  # type: ignore[union-attr]
+                lefts, rights = map(self._stacked, (turned.call.terms[0], right))  # type: ignore[union-attr]
+                return lambda: do(
+                    matmul_op,
+                    [do(permute, [self._flat(lefts())], {"axes": (1, 0)}), self._flat(rights())],
+                    {},
+                )
         if call.op is sum_op:
             all_rows = self._stacked(call.terms[0])
             axes = (0, *(axis + 1 for axis in call.attrs["axis"]))

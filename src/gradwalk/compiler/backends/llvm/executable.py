@@ -210,10 +210,13 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
                 made.others.append(tape.call)
         native, failing = [], False
 
-    blocks: dict[Entry, Array] = {}  # the arguments of kernels, iteration by iteration
+    blocks: dict[Entry, list[list[int]]] = {}  # the arguments of kernels, by iteration
+    writing = [
+        {place.buffer.memory.slot for place in entry.writes} & lasting for entry in plan.entries
+    ]
     for number, iteration in as_run(plan.entries):
         entry, kernel, how = plan.entries[number], designed.kernels[number], shared[number]
-        writes = {place.buffer.memory.slot for place in entry.writes} & lasting
+        writes = writing[number]
         if kernel is None:
             finish_stretch()
             made.others.append(_numpy_step(entry, made, iteration))
@@ -221,10 +224,9 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
             at_risk |= changed
             continue
         if not iteration:
-            blocks[entry] = _blocks(entry)
-        block = blocks[entry][iteration].tolist()
+            blocks[entry] = _blocks(entry, kernel.sizes)
         flags = (ALONE if how.alone else 0) | (BARRIER if how.meet else 0)
-        if failing and any(place.buffer.memory.slot in lasting for place in entry.writes):
+        if failing and writes:
             flags |= STOP | BARRIER  # an error leaves the user's arrays as they were
             failing = False
         failing = failing or kernel.can_fail
@@ -232,7 +234,7 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
         if kernel.can_fail and not (checks := _checks(entry)) <= checked:
             checked |= checks
             at_risk |= changed
-        native.append(TapeEntry(made.library[kernel.name], [*block, *kernel.sizes], flags))
+        native.append(TapeEntry(made.library[kernel.name], blocks[entry][iteration], flags))
     finish_stretch()
     made.memories_at_risk = [t.source.number for t, slot in plan.memories if slot in at_risk]  # type: ignore[union-attr]
     made.arguments_at_risk = [t.source.number for t, slot in plan.arguments if slot in at_risk]  # type: ignore[union-attr]
@@ -283,18 +285,16 @@ def as_run(entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:
             yield from ((number, iteration) for number in inside)
 
 
-def _blocks(entry: Entry) -> Array:
-    """The addresses of an entry's operands, a row for each iteration."""
-    first = np.array([word for place in entry.operands for word in _address(place)], np.int64)
-    if entry.loop is None:
-        return first[None]
-    blocks = np.tile(first, (entry.loop.count, 1))
-    iterations = np.arange(entry.loop.count)
+def _blocks(entry: Entry, sizes: Sequence[int]) -> list[list[int]]:
+    """The arguments of an entry's kernel at each iteration: addresses, and sizes."""
+    addresses = [word for place in entry.operands for word in _address(place)]
+    blocks = np.tile(np.array([*addresses, *sizes], np.int64), (entry.times, 1))
     for number, place in enumerate(entry.operands):
         if place.buffer.window is not None:
-            moved = place.buffer.window.moved(iterations)
+            moved = place.buffer.window.moved(np.arange(entry.times))
             blocks[:, 2 * number + 1] += moved * place.dtype.itemsize
-    return blocks
+    listed: list[list[int]] = blocks.tolist()
+    return listed
 
 
 def _address(place: Slice, iteration: int = 0) -> list[int]:
