@@ -8,16 +8,29 @@ the function that a user's call runs.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from gradwalk.compiler.backends import Lowered, Stages, load
 from gradwalk.compiler.call.specialization import Build, Specialization
-from gradwalk.compiler.ir.program import Layout, Pass, Program, copied
+from gradwalk.compiler.ir.loops import body_of, loop
+from gradwalk.compiler.ir.program import (
+    Args,
+    Builder,
+    Call,
+    Layout,
+    Pass,
+    Program,
+    Rewritten,
+    Term,
+    copied,
+    rewrite,
+)
 from gradwalk.compiler.passes.expand.advanced_indexing import separate_views
 from gradwalk.compiler.passes.expand.composites import open_composites
 from gradwalk.compiler.passes.expand.picks import pick_by_comparing
+from gradwalk.compiler.passes.loops import stage_in_loops, trim_loops
 from gradwalk.compiler.passes.masks import choose_by_masks
 from gradwalk.compiler.passes.products import open_thin_products, stack_products, stage_transposed
 from gradwalk.compiler.passes.reductions import keep_dimensions, lift_to_reductions
@@ -32,8 +45,23 @@ from gradwalk.compiler.plan.schedule import plan
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.trace_function import trace
 
+
+def rewrite_bodies(program: Program) -> Program:
+    """Run all passes on the bodies of loops."""
+
+    def visit(call: Call, args: Args, build: Builder) -> Rewritten:
+        body = run_passes(body_of(call))
+        metas = [(t.shape, t.dtype) for t in call.outputs]
+        made: Sequence[Term] = build.apply_as(loop, args, {**call.attrs, "body": body}, metas)
+        return made
+
+    return rewrite(program, visit, (loop,))
+
+
 PASSES: tuple[Pass, ...] = (
     drop_unused,
+    trim_loops,
+    rewrite_bodies,
     open_composites,
     separate_views,
     open_thin_products,
@@ -49,6 +77,8 @@ PASSES: tuple[Pass, ...] = (
     choose_by_masks,
     stack_products,
     stage_transposed,
+    stage_in_loops,
+    trim_loops,
     drop_unused,
 )
 

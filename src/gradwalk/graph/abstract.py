@@ -29,6 +29,12 @@ class AbstractArray:
         """A copy."""
         raise NotImplementedError
 
+    def scan(
+        self, step: Any, x: Any, state: tuple[Any, ...], weights: tuple[Any, ...], reverse: bool
+    ) -> tuple[Any, ...]:
+        """`ops.network.recurrent.scan` as one loop: all outputs, then the last state."""
+        raise NotImplementedError
+
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
         """The values of a constant; raise for anything else, naming the caller."""
         raise NotImplementedError

@@ -14,6 +14,7 @@ import gradwalk as gw
 from gradwalk import nn
 from gradwalk.compiler.backends.llvm.runtime import object_code
 from gradwalk.compiler.introspect.explain import in_operations
+from gradwalk.compiler.ir.loops import body_of, loop
 from gradwalk.compiler.plan.loop_kinds import Kind, kind_of
 from tests.compiler.models import Block, Recurrent, after, assert_same, classes, cnn, mlp, numbers
 
@@ -66,12 +67,32 @@ def test_it_fits_80_columns(step: Any) -> None:
 def test_every_call_is_in_one_kernel_or_needs_none(step: Any) -> None:
     (report,) = step.explain().programs
     program = step.newest.executable.program
+    bodies = [body_of(call).calls for call in program.calls if call.op is loop]
+    free = (Kind.VIEW, Kind.JOIN, Kind.LOOP)
     needing = Counter(
-        call.op.name for call in program.calls if kind_of(call) not in (Kind.VIEW, Kind.JOIN)
-    )
+        call.op.name for calls in (program.calls, *bodies) for call in calls
+        if kind_of(call) not in free
+    )  # fmt: skip
     told = Counter(op for kernel in report.kernels for op in kernel.ops)
     del told["copy or fill"]
     assert told == needing
+
+
+def test_a_loop_counts_all_its_iterations() -> None:
+    model = nn.LSTM(4, 8)
+    reports = []
+    for steps in (6, 12):
+        f = gw.compile(lambda x: model(x)[0])
+        f(gw.zeros(steps, 3, 4))
+        (report,) = f.explain().programs
+        inside = [k for k in report.kernels if k.times > 1]
+        assert [k.times for k in inside] == [steps, steps]
+        assert f"{steps} times: matmul add" in str(report)
+        timed = f.explain(time=True).programs[0].kernels
+        assert all(k.seconds > 0 for k in timed if k.times > 1)
+        reports.append(inside)
+    for short, long in zip(*reports, strict=True):
+        assert (long.operations, long.bytes) == (2 * short.operations, 2 * short.bytes)
 
 
 def test_the_arena_is_no_larger_than_its_buffers(step: Any) -> None:
@@ -292,7 +313,9 @@ def test_the_graph_is_the_program(step: Any, tmp_path: Path) -> None:
     assert title.path == step.name
     groups = {g.path for g in others}
     kernels = step.explain().programs[0].kernels
-    assert groups == {f"{k.kind} {k.number}" for k in kernels if k.lines}
+    once = {f"{k.kind} {k.number}" for k in kernels if k.lines and k.times == 1}
+    several = {k.number for k in kernels if k.times > 1}
+    assert groups == once | {f"loop {n}" for n in several if n - 1 not in several}
     gw.save_trace(trace, tmp_path / "step.trace")
     again = gw.load_trace(tmp_path / "step.trace")
     assert [n.op for n in again] == [n.op for n in trace]

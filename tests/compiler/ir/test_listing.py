@@ -9,6 +9,7 @@ from gradwalk.compiler.backends.llvm.backend import CAPABILITIES
 from gradwalk.compiler.ir.listing import kernel_listing, listing
 from gradwalk.compiler.ir.program import Argument, Call, Memory, Scalar
 from gradwalk.compiler.plan.schedule import plan
+from tests.compiler.loops import looped
 from tests.compiler.programs import Written
 
 
@@ -87,3 +88,30 @@ def test_kernels_as_text() -> None:
     assert rows.startswith("outer 6, row 9\n") and "apply   sub" in rows and "store" in rows
     (product,) = [t for t in texts if t.startswith("matmul")]
     assert product.startswith("matmul of 6×9 and 9×4, then\n") and "apply   exp 0" in product
+
+
+def test_the_body_of_a_loop_is_indented() -> None:
+    written = Written()
+    x, first = written.argument(np.zeros((5, 3))), written.argument(np.zeros(3))
+    weight = written.memory(np.ones(3))
+    states = looped(
+        written,
+        lambda add, rows, states: (rows, [add("mul", add("add", *rows, *states), weight)]),
+        [x], [first], count=5,
+    )  # fmt: skip
+    written.results = [states[-1]]
+    text = str(written.program)
+    assert max(map(len, text.splitlines())) <= 80
+    lines = text.splitlines()[3:]
+    assert [" ".join(line.split()) for line in lines] == [
+        "t0, t1 = loop(a0, a1, m0, count=5, reverse=False, rows=1, histories=(False,))",
+        "float64 (5, 3), float64 (3,)",
+        "a0 a row of a0 float64 (3,)",
+        "a1 at first a1 float64 (3,)",
+        "a2 m0 float64 (3,)",
+        "t0 = add(a0, a1) float64 (3,)",
+        "t1 = mul(t0, a2) float64 (3,)",
+        "return a0, t1",
+        "return t1",
+    ]
+    assert all(line.startswith("    ") for line in lines[2:-1])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
-from gradwalk.compiler.ir.program import Call, Layout, Program, Scalar, Term, forward, source_values
+from gradwalk.compiler.ir.program import Layout, Program, Scalar, Term, run, source_values
 from gradwalk.graph.versions import owner_of
 
 Array = np.ndarray[Any, Any]
@@ -56,19 +56,6 @@ def build(
 ) -> NumpyExecutable:
     """Run the program as it was traced; NumPy rounds every operation."""
     return NumpyExecutable(lower().program)
-
-
-def run(call: Call, values: list[Any]) -> list[Any]:
-    """The outputs of one call."""
-    op = call.op
-    if op.elementwise and not any(isinstance(v, np.ndarray) for v in values):
-        return [op.on_numbers(values, call.attrs)]  # runtime scalars, as Python computes them
-    arrays = [
-        np.asarray(v, a.dtype) if isinstance(a, Term) else v
-        for a, v in zip(call.args, values, strict=True)
-    ]
-    outputs = forward(op, arrays, call.attrs)
-    return [np.asarray(output) for output in (outputs if op.multiple else (outputs,))]
 
 
 def _apart(value: Any, term: Term, given: set[int]) -> Array:

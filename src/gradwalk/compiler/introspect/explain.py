@@ -65,6 +65,7 @@ class KernelReport(Report):
     meets: bool  # all threads wait for one another before it
     operations: int
     bytes: int
+    times: int = 1  # in a loop; operations, bytes and seconds are those of all of them
     reason: str = ""  # why NumPy runs it
     seconds: float | None = None
 
@@ -93,7 +94,7 @@ class ProgramReport(Report):
     def _head(self) -> list[str]:
         work = sum(k.operations for k in self.kernels)
         moved = sum(k.bytes for k in self.kernels)
-        barriers = sum(k.meets for k in self.kernels)
+        barriers = sum(k.meets * k.times for k in self.kernels)
         return [
             f"{self.title}: {_many(self.calls, 'call')} in {_many(len(self.kernels), 'kernel')}; "
             f"{in_operations(work)}, {in_bytes(moved)} moved",
@@ -115,7 +116,8 @@ class ProgramReport(Report):
                 f"{in_operations(k.operations, ''):>7} {in_bytes(k.bytes):>9}  "
             )
             lines = _line_numbers(k.lines, len(files) > 1)
-            text = f"{_counted(k.ops)}{f' [{lines}]' if lines else ''}"
+            times = f"{k.times} times: " if k.times > 1 else ""
+            text = f"{times}{_counted(k.ops)}{f' [{lines}]' if lines else ''}"
             wrapped = textwrap.wrap(text, WIDTH - len(head)) or [""]
             table.append((row + wrapped[0]).rstrip())
             table += [" " * len(head) + more for more in wrapped[1:]]
@@ -227,8 +229,9 @@ def program_report(title: str, executable: Any, backend: str) -> ProgramReport:
             lines_of(entry.calls),
             kernel is not None and not how.alone,
             how.meet,
-            operations(entry),
-            traffic(entry),
+            operations(entry) * entry.times,
+            traffic(entry) * entry.times,
+            entry.times,
             executable.reasons.get(number, ""),
         )
         for number, (entry, kernel, how) in enumerate(
@@ -236,7 +239,7 @@ def program_report(title: str, executable: Any, backend: str) -> ProgramReport:
         )
     ]
     slices = (p for e in plan.entries for p in (*e.reads, *e.writes))
-    buffers = {id(p.buffer): p.buffer for p in slices if p.buffer.in_arena}
+    buffers = {id(b): b for b in (p.buffer.memory for p in slices) if b.in_arena}
     return ProgramReport(
         title,
         len(program.calls),
@@ -354,7 +357,7 @@ def traffic(entry: Entry) -> int:
 
 def is_scratch(array: Slice) -> bool:
     """Whether only the kernel itself uses it."""
-    return array.buffer.in_arena and not array.buffer.readers
+    return array.buffer.in_arena and not array.buffer.memory.readers
 
 
 def _identity(array: Slice) -> tuple[object, ...]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.numpy import run
 from gradwalk.compiler.capture.locations import GeneratorLocation
 from gradwalk.compiler.introspect.explain import kind_of_entry
 from gradwalk.compiler.introspect.tensor_names import source_names
 from gradwalk.compiler.ir.listing import line_of
-from gradwalk.compiler.ir.program import Call, Constant, Program, Term, source_values
+from gradwalk.compiler.ir.program import Call, Constant, Program, Term, run, source_values
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.engine.modes import state
 from gradwalk.inspect.trace.array_statistics import Statistics
@@ -49,11 +48,14 @@ def _kernels(executable: Any) -> dict[Call, tuple[int, str]]:
     if executable.plan is None:
         return {}
     entries = zip(executable.plan.entries, executable.kernels, strict=True)
-    return {
-        call: (number, kind_of_entry(entry) if kernel is not None else "NumPy")
-        for number, (entry, kernel) in enumerate(entries)
-        for call in entry.calls
-    }
+    kernels: dict[Call, tuple[int, str]] = {}
+    for number, (entry, kernel) in enumerate(entries):
+        if entry.loop is not None:  # one group, named after its first kernel
+            kernels.setdefault(entry.loop.call, (number, "loop"))
+            continue
+        kind = kind_of_entry(entry) if kernel is not None else "NumPy"
+        kernels.update((call, (number, kind)) for call in entry.calls)
+    return kernels
 
 
 def _values(
@@ -112,7 +114,7 @@ class _TraceWriter:
             0,
             call.op.name,
             tuple(self._operand(a) for a in call.args),
-            dict(call.attrs),
+            {name: value for name, value in call.attrs.items() if name != "body"},
             group=group,
             line=line_of(call),
             needs_grad=False,

@@ -15,7 +15,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gradwalk.compiler.ir.program import Call, Constant, Numbered, Program, Source, Term
+from gradwalk.compiler.ir.loops import body_of, loop, shape_of
+from gradwalk.compiler.ir.program import Argument, Call, Constant, Numbered, Program, Source, Term
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
     Given,
@@ -34,14 +35,16 @@ from gradwalk.compiler.plan.schedule import Work
 from gradwalk.graph.source import SourceLine, source_line
 
 WIDTH = 80
+_INDENT = " " * 4  # of the body of a loop
 _STUCK = "\N{NO-BREAK SPACE}"
 
 
 class Listing:
     """The names of a program's terms in its listing."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, width: int = WIDTH) -> None:
         self.program = program
+        self.width = width
         self.names: dict[Term, str] = {}
         constants = itertools.count()
         for term in program.sources():
@@ -63,10 +66,21 @@ class Listing:
         """One call; its type on the right."""
         outputs = ", ".join(self.names[term] for term in call.outputs)
         inside = [self.operand(a) for a in call.args]
-        inside += [f"{name}={_attribute(value)}" for name, value in call.attrs.items()]
+        inside += [f"{k}={_attribute(v)}" for k, v in call.attrs.items() if k != "body"]
         kinds = [typed(term) for term in call.outputs]
-        kind = kinds[0] if len(set(kinds)) == 1 else ", ".join(kinds)
-        return _aligned(f"{outputs} = {call.op.name}({', '.join(inside)})", kind)
+        kind = kinds[0] if len(set(kinds)) == 1 else ", ".join(_stuck(kinds))
+        return _aligned(f"{outputs} = {call.op.name}({', '.join(inside)})", kind, self.width)
+
+    def body(self, call: Call) -> list[str]:
+        """The body of a loop; its arguments are named after the operands they belong to."""
+        run = shape_of(call)
+        names = [self.operand(a) for a in call.args]
+        meanings: dict[Source, str] = {}
+        for number, name in enumerate(names):
+            role = "a row of " if number < run.rows else "at first " if number < run.fixed else ""
+            meanings[Argument(number)] = role + name
+        text = Listing(body_of(call), self.width - len(_INDENT)).text(meanings)
+        return [shortened(_INDENT + line) for line in text.splitlines()]
 
     def sources(self, meanings: dict[Source, str]) -> list[str]:
         """A row for each source: its name, what it is to the user, its type."""
@@ -91,6 +105,8 @@ class Listing:
                 lines.append(shortened(f"# {line}"))
                 last = line
             lines.append(self.call(call))
+            if call.op is loop:
+                lines += self.body(call)
         if program.results:
             lines += _wrapped("return", (self.names[t] for t in program.results))
         if program.updates:
@@ -165,16 +181,16 @@ def _attribute(value: Any) -> str:
     return getattr(value, "name", None) or repr(value)
 
 
-def _aligned(left: str, right: str) -> str:
+def _aligned(left: str, right: str, width: int) -> str:
     """Two texts, the second at the right edge, on a line of its own if there is no room."""
-    if len(left) + 2 + len(right) <= WIDTH:
-        return left + right.rjust(WIDTH - len(left))
-    lines = textwrap.wrap(left, WIDTH, subsequent_indent=" " * 6)
-    if len(lines[-1]) + 2 + len(right) <= WIDTH:
-        lines[-1] += right.rjust(WIDTH - len(lines[-1]))
+    lines = [left]
+    if len(left) + 2 + len(right) > width:
+        lines = textwrap.wrap(left, width, subsequent_indent=" " * 6)
+    if len(lines[-1]) + 2 + len(right) <= width:
+        lines[-1] += right.rjust(width - len(lines[-1]))
     else:
-        lines.append(right.rjust(WIDTH))
-    return "\n".join(lines)
+        lines += [line.rjust(width) for line in textwrap.wrap(right, width)]
+    return "\n".join(lines).replace(_STUCK, " ")
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -188,11 +204,16 @@ def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _wrapped(head: str, parts: Iterable[str]) -> list[str]:
-    text = ", ".join(part.replace(" ", _STUCK) for part in parts)
+    text = ", ".join(_stuck(parts))
     lines = textwrap.wrap(
         text, WIDTH, initial_indent=f"{head} ", subsequent_indent=" " * (len(head) + 1)
     )
     return [line.replace(_STUCK, " ") for line in lines]
+
+
+def _stuck(parts: Iterable[str]) -> Iterable[str]:
+    """Texts that are not broken where a line is wrapped."""
+    return (part.replace(" ", _STUCK) for part in parts)
 
 
 def shortened(line: str) -> str:

@@ -96,7 +96,7 @@ def stage_transposed(program: Program) -> Program:
     network would do so with the same weight at every time step.
     """
     used = Counter(call.args[1] for call in program.calls if call.op is matmul_op)
-    often = {t for t, count in used.items() if count >= OFTEN and _is_turned(t)}
+    often = {t for t, count in used.items() if count >= OFTEN and is_turned(t)}
     if not often:
         return program
 
@@ -109,7 +109,8 @@ def stage_transposed(program: Program) -> Program:
     return rewrite(program, visit)
 
 
-def _is_turned(operand: Operand) -> bool:
+def is_turned(operand: Operand) -> bool:
+    """Whether an operand is a transpose."""
     if not isinstance(operand, Term) or operand.call is None or operand.call.op is not permute:
         return False
     axes = operand.call.attrs["axes"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,20 +23,40 @@ Strides = tuple[int, ...]
 ALIGNMENT = 64
 
 
+class Window(NamedTuple):
+    """What a loop sees of a buffer: at each iteration it moves on by `step` elements, and returns
+    to where it began after `period` iterations (0: never)."""
+
+    of: Buffer
+    step: int = 0
+    period: int = 0
+
+    def moved(self, iteration: Any) -> Any:
+        """How many elements it has moved when an iteration begins."""
+        return self.step * (iteration % self.period if self.period else iteration)
+
+
 @dataclass(eq=False)
 class Buffer:
-    """Memory of a program: a part of the arena, or an array of its own (`slot` ≥ 0)."""
+    """Memory of a program: a part of the arena, or an array of its own (`slot` ≥ 0); or, in a loop,
+    a window on a buffer from outside."""
 
     size: int  # bytes
     slot: int = -1
     offset: int = 0  # bytes, in the arena
     readers: list[int] = field(default_factory=list)  # positions in the schedule
     writers: list[int] = field(default_factory=list)
+    window: Window | None = None
+
+    @property
+    def memory(self) -> Buffer:
+        """The buffer that has the memory."""
+        return self if self.window is None else self.window.of
 
     @property
     def in_arena(self) -> bool:
         """Whether the memory plan decides on its offset."""
-        return self.slot < 0
+        return self.memory.slot < 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +133,17 @@ def _seen_as(array: Any, stand_in: Any, base: Slice) -> Slice:
 def _without_ones(shape: Shape, strides: Strides) -> Strides:
     """Strides with 0 for dimensions of length 1."""
     return tuple(0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
+
+
+def seen_in_loop(base: Slice, step: int = 0, period: int = 0) -> Slice:
+    """An array as the body of a loop sees it, in its first iteration."""
+    return replace(base, buffer=Buffer(0, window=Window(base.buffer.memory, step, period)))
+
+
+def row_of(base: Slice, number: int) -> Slice:
+    """One row of an array, without its dimension."""
+    offset = base.offset + number * base.strides[0]
+    return Slice(base.buffer, base.dtype, base.shape[1:], base.strides[1:], offset)
 
 
 def sliced(base: Slice, axis: int, start: int, length: int) -> Slice:

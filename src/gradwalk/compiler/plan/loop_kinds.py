@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, checked_index
+from gradwalk.compiler.ir.loops import loop, shape_of
 from gradwalk.compiler.ir.program import Call, Operand, Term
 from gradwalk.compiler.plan.buffers import writes_a_part
 from gradwalk.compiler.plan.capabilities import Capabilities
@@ -39,6 +40,7 @@ class Kind(enum.Enum):
     PRODUCT = "product"
     SCATTER = "scatter"  # adds or writes at indices
     JOIN = "join"  # pieces written into one array: no kernel if they were computed in place
+    LOOP = "loop"  # a program of its own, several times
     ALONE = "alone"
 
     __hash__ = object.__hash__  # enum's own is a Python function
@@ -152,6 +154,8 @@ def classify(call: Call, backend: Capabilities) -> LoopClass:
 
 def _classified(call: Call, backend: Capabilities) -> LoopClass:
     out = call.outputs[0].shape
+    if call.op is loop:
+        return LoopClass(Kind.LOOP, (shape_of(call).count,))
     if _is_map(call, backend) or (call.op in (getitem, embedding_op) and picking(call) is not None):
         return LoopClass(Kind.MAP, out)
     if is_view(call):

@@ -59,7 +59,7 @@ class Requests:
             (operand,) = call.terms
             return self.grant(operand, _unpermuted(target, call.attrs["axes"], operand.shape))
         kind = kind_of(call)
-        if kind is Kind.VIEW or (kind is Kind.SCATTER and not target.contiguous):
+        if kind in (Kind.VIEW, Kind.LOOP) or (kind is Kind.SCATTER and not target.contiguous):
             return False
         self.slices[term] = target
         return True
@@ -140,7 +140,9 @@ def changes_in_place(fusion: Fusion, call: Call) -> bool:
 
 
 def _is_computed(fusion: Fusion, term: Term) -> bool:
-    return term.call is not None and fusion.of[term.call].kind is not Kind.VIEW
+    if term.call is None:
+        return False
+    return fusion.of[term.call].kind not in (Kind.VIEW, Kind.LOOP)  # a loop chooses its own memory
 
 
 def _aliases(fusion: Fusion, source: Term) -> list[Term]:

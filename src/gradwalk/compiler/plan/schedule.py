@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gradwalk.compiler.ir.loops import body_of, shape_of
 from gradwalk.compiler.ir.program import (
     Argument,
     Call,
     Constant,
     Layout,
     Memory,
+    Operand,
     Program,
     Scalar,
     Term,
@@ -30,7 +32,9 @@ from gradwalk.compiler.plan.buffers import (
     Slice,
     allocate,
     fresh,
+    row_of,
     same,
+    seen_in_loop,
     spread,
     views,
 )
@@ -60,6 +64,14 @@ Work = Loops | ProductSteps | Call  # a call: what has a generator of its own, o
 
 
 @dataclass(eq=False)
+class LoopRun:
+    """A loop of the schedule: the entries with it, which follow one another, run `count` times."""
+
+    call: Call
+    count: int
+
+
+@dataclass(eq=False)
 class Entry:
     """One kernel of the schedule: what it computes, what it reads and what it writes."""
 
@@ -70,6 +82,12 @@ class Entry:
     line: Any = None  # of the user's program
     calls: Sequence[Call] = ()  # that were fused into it; none if it only copies or fills
     terms: dict[Term, Slice] = field(default_factory=dict)  # where those read and write
+    loop: LoopRun | None = None
+
+    @property
+    def times(self) -> int:
+        """How often it runs."""
+        return 1 if self.loop is None else self.loop.count
 
 
 @dataclass(eq=False)
@@ -139,6 +157,8 @@ class _Planner:
                 self._view(group.calls[0])
             elif group.kind is Kind.JOIN:
                 self._join(group.calls[0])
+            elif group.kind is Kind.LOOP:
+                self._loop(group.calls[0])
             else:
                 self._kernel(group)
         self._finish()
@@ -310,6 +330,44 @@ class _Planner:
             loops, operands = copy_loops(parts, target, summed=True)
             self._add(Entry(loops, operands, [parts], [target], call.line))
 
+    def _loop(self, call: Call) -> None:
+        """Plan the body of a loop once, on windows that move over the arrays.
+
+        A state is written next to where it is read: in the next row of its history, or in the other
+        of two rows, if only the last is wanted.
+        """
+        run, body = shape_of(call), body_of(call)
+        onward = -1 if run.reverse else 1
+        arrays = len(body.results) - len(run.histories)
+
+        def rows(whole: Slice, first: int) -> Slice:
+            return seen_in_loop(row_of(whole, first), onward * whole.strides[0])
+
+        given = [rows(self._where(_term(a)), run.row(0)) for a in call.args[: run.rows]]
+        targets = [rows(self._where(out), run.row(0)) for out in call.outputs[:arrays]]
+        states = zip(
+            call.args[run.rows : run.fixed], call.outputs[arrays:], run.histories, strict=True
+        )
+        for first, out, history in states:
+            if history:
+                whole = self._where(out)
+                begin = run.row_before(0)
+                given.append(rows(whole, begin))
+                targets.append(rows(whole, run.row_after(0)))
+            else:
+                whole, begin = allocate((2, *out.shape), out.dtype), 0
+                step = whole.strides[0]
+                given.append(seen_in_loop(row_of(whole, 0), step, 2))
+                targets.append(seen_in_loop(row_of(whole, 1), -step, 2))
+                self.slices[out] = row_of(whole, run.count % 2)
+            self._copy(self._where(_term(first)), row_of(whole, begin))
+        given += [seen_in_loop(self._where(_term(a))) for a in call.args[run.fixed :]]
+        inner = _BodyPlanner(self, body, given, targets)
+        repeated = LoopRun(call, run.count)
+        for entry in inner.run().entries:
+            entry.loop = repeated
+            self._add(entry)
+
     def _finish(self) -> None:
         """Copy results and updates that were computed elsewhere."""
         for term, slot in self.plan.results:
@@ -329,12 +387,66 @@ class _Planner:
             self._copy(value, target)
 
 
+class _BodyPlanner(_Planner):
+    """The kernels of one iteration of a loop, on memory that the plan around it provides."""
+
+    def __init__(
+        self, outer: _Planner, body: Program, given: list[Slice], targets: list[Slice]
+    ) -> None:
+        owned = body if body.owned else copied(body)
+        super().__init__(_fused(owned, outer.fusion.backend), {})
+        self.outer, self.given, self.targets = outer, given, targets
+
+    def _slot(self) -> int:
+        return self.outer._slot()
+
+    def _sources(self) -> None:
+        for term in self.program.sources():
+            if isinstance(term.source, Constant):
+                memory = fresh(term, self._slot())
+                self.outer.plan.constants.append((term, memory.buffer.slot))
+                self.slices[term] = memory
+            else:
+                assert isinstance(term.source, Argument)
+                self.slices[term] = self.given[term.source.number]
+
+    def _targets(self) -> None:
+        requests = Requests(self.program, self.slices)
+        for term, target in zip(self.program.results, self.targets, strict=True):
+            requests.grant(term, target)
+        requests.for_joins(lambda call: changes_in_place(self.fusion, call))
+        requests.for_reshapes()
+
+    def _finish(self) -> None:
+        for term, target in zip(self.program.results, self.targets, strict=True):
+            if not same(self._where(term), target):
+                self._copy(self._where(term), target)
+
+
+def _term(operand: Operand) -> Term:
+    assert isinstance(operand, Term)
+    return operand
+
+
 def place_arrays(plan: Plan) -> None:
     """Decide on the offsets in the arena, after kernels have added their scratch memory."""
+    spans: dict[LoopRun, list[int]] = {}
+    for position, entry in enumerate(plan.entries):
+        if entry.loop is not None:
+            spans[entry.loop] = [*spans.get(entry.loop, [position])[:1], position]
     for position, entry in enumerate(plan.entries):
         for memory in entry.reads:
-            memory.buffer.readers.append(position)
+            memory.buffer.memory.readers += _uses(memory, position, entry, spans)
         for memory in entry.writes:
-            memory.buffer.writers.append(position)
-    buffers = dict.fromkeys(p.buffer for e in plan.entries for p in (*e.reads, *e.writes))
+            memory.buffer.memory.writers += _uses(memory, position, entry, spans)
+    buffers = dict.fromkeys(p.buffer.memory for e in plan.entries for p in (*e.reads, *e.writes))
     plan.arena = place_in_arena(buffers)
+
+
+def _uses(
+    memory: Slice, position: int, entry: Entry, spans: dict[LoopRun, list[int]]
+) -> Sequence[int]:
+    """When an entry uses an array: one from outside of a loop, as long as that runs."""
+    if memory.buffer.window is None or entry.loop is None:
+        return (position,)
+    return spans[entry.loop]

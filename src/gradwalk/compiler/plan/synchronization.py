@@ -6,8 +6,9 @@ reads or writes what another thread may still write, or writes what another may 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gradwalk.compiler.ir.program import Call
@@ -68,10 +69,13 @@ def runs_alone(entry: Entry, threads: int) -> bool:
 
 
 def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
-    """For each entry whether one thread runs it, and whether all meet before."""
-    result = []
+    """For each entry whether one thread runs it, and whether all meet before.
+
+    The body of a loop is looked at twice in a row: it meets wherever it has to in either iteration.
+    """
+    result: dict[Entry, Sharing] = {}
     since: list[tuple[bool, set[Extent], set[Extent]]] = []  # alone, what is read, what is written
-    for entry in entries:
+    for entry in _in_order(entries):
         alone = runs_alone(entry, threads)
         reads, writes = _extents(entry.reads), _extents(entry.writes)
         meet = any(
@@ -82,8 +86,18 @@ def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
         if meet:
             since = []
         since.append((alone, reads, writes))
-        result.append(Sharing(alone, meet))
-    return result
+        known = result.get(entry)
+        result[entry] = Sharing(alone, meet or (known is not None and known.meet))
+    return [result[entry] for entry in entries]
+
+
+def _in_order(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """The entries as they run, with two iterations of each loop."""
+    for run, several in itertools.groupby(entries, key=lambda entry: entry.loop):
+        inside = list(several)
+        yield from inside
+        if run is not None:
+            yield from inside
 
 
 Extent = tuple[int, int, int]  # a slot, its first byte and the end
@@ -93,7 +107,7 @@ def _extents(slices: Sequence[Slice]) -> set[Extent]:
     """The memory of some arrays; outside the arena, the whole buffer."""
     return {
         (ARENA, b.offset, b.offset + b.size) if b.in_arena else (b.slot, 0, 1)
-        for b in (one.buffer for one in slices)
+        for b in (one.buffer.memory for one in slices)
     }
 
 

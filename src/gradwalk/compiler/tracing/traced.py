@@ -306,6 +306,13 @@ class Traced(AbstractArray, Arithmetic):
     def ravel(self, order: str = "C") -> Any:
         return shaping.reshape_to(self, -1)
 
+    def scan(
+        self, step: Any, x: Any, state: tuple[Any, ...], weights: tuple[Any, ...], reverse: bool
+    ) -> tuple[Any, ...]:
+        from gradwalk.compiler.tracing.scan import traced_scan
+
+        return traced_scan(self.tracer, step, x, state, weights, reverse)
+
     sum = numpy_calls.total
     mean = numpy_calls.average
     var = numpy_calls.variance

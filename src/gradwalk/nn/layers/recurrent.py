@@ -16,7 +16,7 @@ from gradwalk.nn.functional.dropout import check_probability
 from gradwalk.nn.layers.options import changed, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
-from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, times
+from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, scan
 from gradwalk.ops.shape.reshaping import cat, split, stack
 from gradwalk.tensors import creation
 
@@ -51,14 +51,14 @@ def _projected(
     x: Any, state: State, weights: tuple[Any, Any], biases: Any, projection: Any, reverse: bool
 ) -> tuple[Any, State]:
     """An LSTM whose state is made smaller at every step."""
-    h, c = state
-    outs: dict[int, Any] = {}
     bias = None if biases is None else biases[0] + biases[1]
-    parts = split(functional.linear(x, weights[0], bias), 1, 0)
-    for t in times(len(parts), reverse):
-        h, c = lstm_step(parts[t].squeeze(0), h, c, weights[1])
-        h = outs[t] = functional.linear(h, projection)
-    return stack([outs[t] for t in range(len(parts))]), (h, c)
+    x = functional.linear(x, weights[0], bias)
+    return scan(_projected_step, x, state, (weights[1], projection), reverse)
+
+
+def _projected_step(x: Any, h: Any, c: Any, weight_h: Any, projection: Any) -> State:
+    h, c = lstm_step(x, h, c, weight_h)
+    return functional.linear(h, projection), c
 
 
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}

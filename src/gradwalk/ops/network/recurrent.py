@@ -12,11 +12,11 @@ Inside, the batch comes last, so that each gate is contiguous in memory.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.elementwise.activation import relu, sigmoid
 from gradwalk.ops.elementwise.trigonometry import tanh
@@ -85,12 +85,29 @@ def _to_input(to_gates: Any, weight_x: Any) -> Any:
     return _turned(np.matmul(weight_x.T, to_gates))
 
 
-def _expanded(step: Any, x: Any, state: Any, reverse: bool) -> tuple[Any, Any]:
-    """All outputs and the last state, step by step; `step` takes x at one time and a state."""
+def scan(
+    step: Any, x: Any, state: tuple[Any, ...], weights: tuple[Any, ...], reverse: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    """All outputs and the last state. At each time the next state is step(x at that time, *state,
+    *weights); its first part is the output.
+
+    A compiled function keeps the loop (compiler/tracing/scan.py).
+    """
+    array = getattr(x, "_array", None)
+    if isinstance(array, AbstractArray) and x.shape[0] > 1:
+        out, *last = array.scan(step, x, state, weights, reverse)
+        return out, tuple(last)
+    return unrolled(step, x, state, weights, reverse)
+
+
+def unrolled(
+    step: Any, x: Any, state: tuple[Any, ...], weights: tuple[Any, ...], reverse: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    """The same, step by step."""
     outs: dict[int, Any] = {}
     parts = split(x, 1, 0)
     for t in times(len(parts), reverse):
-        state = step(squeeze(parts[t], 0), *state)
+        state = step(squeeze(parts[t], 0), *state, *weights)
         outs[t] = state[0]
     return stack([outs[t] for t in range(len(parts))]), state
 
@@ -181,8 +198,7 @@ def lstm_step(x: Any, h: Any, c: Any, weight_h: Any) -> tuple[Any, Any]:
 def _lstm_expanded(
     x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias: Any, *, reverse: bool
 ) -> tuple[Any, Any]:
-    step = partial(lstm_step, weight_h=weight_h)
-    out, (_, c) = _expanded(step, x @ weight_x.mT + bias, (h, c), reverse)
+    out, (_, c) = scan(lstm_step, x @ weight_x.mT + bias, (h, c), (weight_h,), reverse)
     return out, c
 
 
@@ -271,18 +287,18 @@ def _gru_rule(
     return to_x, dh.T, to_weight_x, to_weight_h, to_bias_x, to_bias_h
 
 
+def _gru_step(x: Any, h: Any, weight_h: Any, bias_h: Any) -> tuple[Any]:
+    size = h.shape[-1]
+    x_r, x_z, x_n = split(x, size, -1)
+    h_r, h_z, h_n = split(h @ weight_h.mT + bias_h, size, -1)
+    n = tanh(x_n + sigmoid(x_r + h_r) * h_n)
+    return (n + sigmoid(x_z + h_z) * (h - n),)
+
+
 def _gru_expanded(
     x: Any, h: Any, weight_x: Any, weight_h: Any, bias_x: Any, bias_h: Any, *, reverse: bool
 ) -> Any:
-    size = h.shape[-1]
-
-    def step(x: Any, h: Any) -> tuple[Any]:
-        x_r, x_z, x_n = split(x, size, -1)
-        h_r, h_z, h_n = split(h @ weight_h.mT + bias_h, size, -1)
-        n = tanh(x_n + sigmoid(x_r + h_r) * h_n)
-        return (n + sigmoid(x_z + h_z) * (h - n),)
-
-    return _expanded(step, x @ weight_x.mT + bias_x, (h,), reverse)[0]
+    return scan(_gru_step, x @ weight_x.mT + bias_x, (h,), (weight_h, bias_h), reverse)[0]
 
 
 def _state_shape(x: Shape, h: Shape, *weights: Shape, **attrs: Any) -> Shape:
@@ -355,10 +371,10 @@ def _rnn_expanded(
 ) -> Any:
     activation = tanh if nonlinearity == "tanh" else relu
 
-    def step(x: Any, h: Any) -> tuple[Any]:
+    def step(x: Any, h: Any, weight_h: Any) -> tuple[Any]:
         return (activation(x + h @ weight_h.mT),)
 
-    return _expanded(step, x @ weight_x.mT + bias, (h,), reverse)[0]
+    return scan(step, x @ weight_x.mT + bias, (h,), (weight_h,), reverse)[0]
 
 
 rnn_op: Op = define(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,7 +178,7 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
         array = np.ascontiguousarray(term.source.array)
         made.kept.append(array)
         slots[slot] = array.ctypes.data
-    written = {place.buffer.slot for entry in plan.entries for place in entry.writes}
+    written = {place.buffer.memory.slot for entry in plan.entries for place in entry.writes}
     expected = [
         *(_expected(term, slot, slot in written, made) for term, slot in plan.arguments),
         *(Expected(slot, term.dtype, term.shape, writable=True) for term, slot in plan.results),
@@ -211,17 +212,23 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
                 made.others.append(tape.call)
         native, failing = [], False
 
-    for entry, kernel, how in zip(plan.entries, designed.kernels, shared, strict=True):
-        writes = {place.buffer.slot for place in entry.writes} & lasting
+    blocks: dict[Entry, list[list[int]]] = {}  # the arguments of kernels, by iteration
+    writing = [
+        {place.buffer.memory.slot for place in entry.writes} & lasting for entry in plan.entries
+    ]
+    for number, iteration in as_run(plan.entries):
+        entry, kernel, how = plan.entries[number], designed.kernels[number], shared[number]
+        writes = writing[number]
         if kernel is None:
             finish_stretch()
-            made.others.append(_numpy_step(entry, made))
+            made.others.append(_numpy_step(entry, made, iteration))
             changed |= writes
             at_risk |= changed
             continue
-        block = [word for place in entry.operands for word in _address(place)]
+        if not iteration:
+            blocks[entry] = _blocks(entry, kernel.sizes)
         flags = (ALONE if how.alone else 0) | (BARRIER if how.meet else 0)
-        if failing and any(place.buffer.slot in lasting for place in entry.writes):
+        if failing and writes:
             flags |= STOP | BARRIER  # an error leaves the user's arrays as they were
             failing = False
         failing = failing or kernel.can_fail
@@ -229,7 +236,7 @@ def _assemble(made: NativeExecutable, designed: Design) -> None:
         if kernel.can_fail and not (checks := _checks(entry)) <= checked:
             checked |= checks
             at_risk |= changed
-        native.append(TapeEntry(made.library[kernel.name], [*block, *kernel.sizes], flags))
+        native.append(TapeEntry(made.library[kernel.name], blocks[entry][iteration], flags))
     finish_stretch()
     made.memories_at_risk = [t.source.number for t, slot in plan.memories if slot in at_risk]  # type: ignore[union-attr]
     made.arguments_at_risk = [t.source.number for t, slot in plan.arguments if slot in at_risk]  # type: ignore[union-attr]
@@ -272,15 +279,37 @@ def _expected(term: Term, slot: int, writable: bool, made: NativeExecutable) -> 
     return Expected(slot, term.dtype, term.shape, in_bytes, writable)
 
 
-def _address(place: Slice) -> list[int]:
+def as_run(entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:
+    """The entries in the order in which they run: (number, iteration of its loop)."""
+    for _, numbers in itertools.groupby(range(len(entries)), lambda n: entries[n].loop):
+        inside = list(numbers)
+        for iteration in range(entries[inside[0]].times):
+            yield from ((number, iteration) for number in inside)
+
+
+def _blocks(entry: Entry, sizes: Sequence[int]) -> list[list[int]]:
+    """The arguments of an entry's kernel at each iteration: addresses, and sizes."""
+    addresses = [word for place in entry.operands for word in _address(place)]
+    blocks = np.tile(np.array([*addresses, *sizes], np.int64), (entry.times, 1))
+    for number, place in enumerate(entry.operands):
+        if place.buffer.window is not None:
+            moved = place.buffer.window.moved(np.arange(entry.times))
+            blocks[:, 2 * number + 1] += moved * place.dtype.itemsize
+    listed: list[list[int]] = blocks.tolist()
+    return listed
+
+
+def _address(place: Slice, iteration: int = 0) -> list[int]:
     """Slot and byte offset."""
-    offset = place.offset * place.dtype.itemsize
-    if place.buffer.in_arena:
-        return [ARENA, place.buffer.offset + offset]
-    return [place.buffer.slot, offset]
+    moved = 0 if place.buffer.window is None else int(place.buffer.window.moved(iteration))
+    offset = (place.offset + moved) * place.dtype.itemsize
+    memory = place.buffer.memory
+    if memory.in_arena:
+        return [ARENA, memory.offset + offset]
+    return [memory.slot, offset]
 
 
-def _numpy_step(entry: Entry, made: NativeExecutable) -> Callable[[], None]:
+def _numpy_step(entry: Entry, made: NativeExecutable, iteration: int) -> Callable[[], None]:
     """The calls of an entry, run by NumPy on the program's memory."""
     calls, places = entry.calls, entry.terms
 
@@ -290,7 +319,7 @@ def _numpy_step(entry: Entry, made: NativeExecutable) -> Callable[[], None]:
         def operand(a: Any) -> Any:
             if not isinstance(a, Term):
                 return a
-            return known[a] if a in known else _array(places[a], made)
+            return known[a] if a in known else _array(places[a], made, iteration)
 
         for call in calls:
             with np.errstate(all="ignore"):
@@ -300,14 +329,14 @@ def _numpy_step(entry: Entry, made: NativeExecutable) -> Callable[[], None]:
             )
         for term, array in known.items():
             if term in places:
-                _array(places[term], made)[...] = array
+                _array(places[term], made, iteration)[...] = array
 
     return step
 
 
-def _array(place: Slice, made: NativeExecutable) -> Array:
+def _array(place: Slice, made: NativeExecutable, iteration: int) -> Array:
     """A place as a NumPy array on the memory that its slot points to now."""
-    slot, offset = _address(place)
+    slot, offset = _address(place, iteration)
     size = place.dtype.itemsize
     interface = {
         "data": (int(made.slots[slot]) + offset, False),
