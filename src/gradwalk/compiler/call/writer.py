@@ -127,6 +127,8 @@ class CallText:
             case Variable("item", holder, key):
                 plain = repr(key) if type(key) in (str, int) else self.name("key", key)
                 return f"{self.name('variables', holder)}[{plain}]"
+            case Variable("method", holder, name):
+                return f"{self.name('object', holder)}.{name}.__func__"
             case Variable(_, holder, name):
                 return f"{self.name('object', holder)}.{name}"
             case ArgumentLocation(position) | ScalarLocation(position):

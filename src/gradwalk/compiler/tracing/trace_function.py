@@ -7,6 +7,7 @@ guards.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -73,7 +74,8 @@ def _trace(
 ) -> TracedProgram:
     tracer = Tracer()
     with _one_at_a_time:
-        environment = Environment(function, _objects(names, args, keywords))
+        given = _objects(names, args, keywords)
+        environment = Environment(function, given, _inside([args, keywords]))
         with tracing(tracer), _taken_back(environment):
             for optimizer in environment.optimizers:  # before the function reads a learning rate
                 capture_optimizer(tracer, optimizer)
@@ -114,10 +116,26 @@ def _objects(names: Sequence[str], args: Any, keywords: Any) -> dict[str, Any]:
         name: thing
         for name, thing in given.items()
         if not is_plain(thing)
-        and not hasattr(thing, "_array")
-        and not isinstance(thing, (tuple, list, dict))
+        and not hasattr(type(thing), "_array")
+        and not issubclass(type(thing), (tuple, list, dict))
         and not is_record(thing)
     }
+
+
+def _inside(tree: Any) -> Iterator[Any]:
+    """The same, of those that have no name of their own: they are in lists, dictionaries and
+    records, or among `*args`."""
+    if issubclass(type(tree), (dict, list)) and type(tree) not in (dict, list):
+        yield tree
+    if issubclass(type(tree), dict):
+        tree = list(tree.values())
+    elif is_record(tree):
+        tree = [getattr(tree, field.name) for field in dataclasses.fields(tree)]
+    if issubclass(type(tree), (tuple, list)):
+        for part in tree:
+            yield from _inside(part)
+    elif not is_plain(tree) and not hasattr(type(tree), "_array"):
+        yield tree
 
 
 class StandIns:
