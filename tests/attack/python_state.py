@@ -321,7 +321,8 @@ _WAYS = {
     "tuple": "things = (1, (h,))\ndef run(x):\n    return x * READ(things[1][0])",
     "named tuple": "Box = collections.namedtuple('Box', 'h')\nbox = Box(h)\n"
                    "def run(x):\n    return x * READ(box.h)",
-    "passed on": "def use(x, given):\n    return x * READ(given)\ndef run(x):\n    return use(x, h)",
+    "passed on": "def use(x, given):\n    return x * READ(given)\n"
+                 "def run(x):\n    return use(x, h)",
     "passed on in a list": "def use(x, given):\n    return x * READ(given[0])\n"
                            "things = [h]\ndef run(x):\n    return use(x, things)",
     "returned": "def get():\n    return h\ndef run(x):\n    return x * READ(get())",
@@ -343,7 +344,8 @@ _WAYS = {
                    "        return h\nbox = Box()\n"
                    "def run(x):\n    return x * READ(box.h)",
     "decorated": "def wrap(f):\n    @functools.wraps(f)\n    def inner(x):\n"
-                 "        return f(x)\n    return inner\n@wrap\ndef run(x):\n    return x * READ(h)",
+                 "        return f(x)\n    return inner\n"
+                 "@wrap\ndef run(x):\n    return x * READ(h)",
     "module of a network": "class Net(gw.nn.Module):\n    def __init__(self):\n"
                            "        super().__init__()\n        self.h = h\n"
                            "    def forward(self, x):\n        return x * READ(self.h)\n"
@@ -373,7 +375,7 @@ class Program(NamedTuple):
         return names
 
 
-_CALLS = {
+ARGUMENTS = {
     "argument": "run(x, h)", "argument in a list": "run(x, [h])", "any argument": "run(x, h)",
     "keyword": "run(x, given=h)",
 }  # fmt: skip
@@ -383,7 +385,7 @@ def programs() -> Iterator[Program]:
     """Every holder, reached in every way."""
     for holder in HOLDERS:
         for way, text in _WAYS.items():
-            if holder.name.startswith("long") and way in _CALLS:
+            if holder.name.startswith("long") and way in ARGUMENTS:
                 continue  # 20,000 arguments
             if holder.name == "__getattribute__" and way == "module of a network":
                 continue  # no module takes it
@@ -396,6 +398,6 @@ def programs() -> Iterator[Program]:
             yield Program(
                 f"{holder.name}: {way}",
                 f"{IMPORTS}\n{holder.make}\n{body}",
-                _CALLS.get(way, "run(x)"),
+                ARGUMENTS.get(way, "run(x)"),
                 holder.change,
             )

@@ -19,6 +19,7 @@ from gradwalk.compiler.call.writer import MISS
 from gradwalk.compiler.introspect.introspection import Introspection, warn_of_numpy
 from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
+from gradwalk.compiler.tracing.errors import StaleError
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
 from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.modes import state
@@ -36,6 +37,7 @@ class Compiled(Introspection):
     static: frozenset[Any]
     backend: str
     fast_math: bool
+    checked: bool
     _attribute: str | None  # its name in the class that it is a method of
     _warned: bool
     _warned_of_numpy: bool
@@ -48,6 +50,7 @@ class Compiled(Introspection):
         static: Iterable[Any] = (),
         backend: str = "llvm",
         fast_math: bool = False,
+        check: bool = True,
     ) -> None:
         if not callable(function):
             raise TypeError(f"compile takes a function, not {type(function).__name__}")
@@ -58,12 +61,13 @@ class Compiled(Introspection):
         self.static = _both(static, self.names)
         self.backend = backend
         self.fast_math = fast_math
+        self.checked = check
         self.specializations: dict[Any, list[Specialization]] = {}
         self.name = getattr(function, "__qualname__", type(function).__name__)
         self.newest: Specialization | None = None  # for explain() and source()
         self._warned = self._warned_of_numpy = False
         self._lock = threading.Lock()  # a program has one set of buffers
-        self._last = lambda args, keywords, here: MISS  # the call of the program that ran last
+        self._last = _no_program  # the call of the program that ran last
         self._attribute = None
         if not isinstance(function, Module):
             functools.update_wrapper(self, function)
@@ -73,20 +77,52 @@ class Compiled(Introspection):
         if here.watcher is not None:  # inside another trace, or recorded: as if not compiled
             return self.function(*args, **keywords)
         with self._lock:
-            answer = self._last(args, keywords, here)
-            if answer is not MISS:
-                return answer
-            given = Arguments(args, keywords, self.static, here.grad_enabled)
-            for specialization in self.specializations.get(given.signature, ()):
-                answer = specialization.call(args, keywords, here)
-                if answer is not MISS:
-                    self._last = specialization.call
-                    return answer
-            specialization = self._new(given, args, keywords)
-            self._last = specialization.call
+            try:
+                answer = self._last(args, keywords, here)
+                return self._other(args, keywords, here) if answer is MISS else answer
+            except StaleError:
+                self._drop_programs()
+                raise
+
+    def _other(self, args: Any, keywords: Any, here: Any) -> Any:
+        """Run another program than the last one, a new one if necessary."""
+        given = Arguments(args, keywords, self.static, here.grad_enabled)
+        for specialization in self.specializations.get(given.signature, ()):
             answer = specialization.call(args, keywords, here)
-            assert answer is not MISS
-            return answer
+            if answer is not MISS:
+                self._last = specialization.call
+                return answer
+        specialization = self._new(given, args, keywords)
+        self._last = specialization.call
+        answer = specialization.call(args, keywords, here)
+        assert answer is not MISS
+        return answer
+
+    def _drop_programs(self) -> None:
+        """Drop all programs: what one has read has changed, so that others may be stale too."""
+        self.specializations.clear()
+        self._last = _no_program
+
+    def check(self) -> int:
+        """Trace the function again, now, for every program that a call could run, and raise if it
+        gives another program: a value that it read has changed, and no guard saw it. Return how
+        many programs were compared.
+
+        Calls do this by themselves, at the 2nd, 8th, 64th, 512th, ... call of each program.
+
+        >>> import gradwalk as gw
+        >>> f = gw.compile(lambda x: x * 2, backend="numpy")
+        >>> y = f(gw.ones(3))
+        >>> f.check()
+        1
+        """
+        programs = [one for some in self.specializations.values() for one in some]
+        with self._lock:
+            try:
+                return sum(one.check() for one in programs if one.staleness is not None)
+            except StaleError:
+                self._drop_programs()
+                raise
 
     def _new(self, given: Arguments, args: Any, keywords: Any) -> Specialization:
         """Trace and compile a program for a call for which no known one is right."""
@@ -99,7 +135,14 @@ class Compiled(Introspection):
         keep_freed_memory()
         call = (args, keywords)
         specialization = pipeline.specialize(
-            self.name, self.function, given, call, self.static, self.names, self._build
+            self.name,
+            self.function,
+            given,
+            call,
+            self.static,
+            self.names,
+            self._build,
+            self.checked,
         )
         for optimizer, parameter, kept in specialization.trace.fresh:
             optimizer.state[parameter] = kept
@@ -153,14 +196,15 @@ class Compiled(Introspection):
         if self._attribute is None or not isinstance(attributes, dict):
             return MethodType(self, instance)
         static = [name for name in self.static if isinstance(name, str)]
-        bound = Compiled(MethodType(self.function, instance), static, self.backend, self.fast_math)
+        method = MethodType(self.function, instance)
+        bound = Compiled(method, static, self.backend, self.fast_math, self.checked)
         bound._attribute = self._attribute
         attributes[self._attribute] = bound
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         function = copy.deepcopy(self.function, memo)
-        copied = type(self)(function, self.static, self.backend, self.fast_math)
+        copied = type(self)(function, self.static, self.backend, self.fast_math, self.checked)
         copied._attribute = self._attribute
         return copied
 
@@ -174,7 +218,7 @@ class Compiled(Introspection):
             return name
         if self._attribute is not None and isinstance(self.function, MethodType):
             return getattr, (self.function.__self__, self._attribute)
-        return type(self), (self.function, self.static, self.backend, self.fast_math)
+        return type(self), (self.function, self.static, self.backend, self.fast_math, self.checked)
 
     def __repr__(self) -> str:
         return f"<compiled {self.function!r}>"
@@ -250,6 +294,10 @@ _OWN = frozenset(
 )
 
 
+def _no_program(args: Any, keywords: Any, here: Any) -> Any:
+    return MISS
+
+
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
     """The names of the parameters that can be given by position."""
     if isinstance(function, Module):
@@ -275,6 +323,7 @@ def compile(
     static: Any = (),
     backend: str = "llvm",
     fast_math: bool = False,
+    check: bool = True,
     leaves: Sequence[Value] | None = None,
 ) -> Any:
     """Compile a function of tensors, or a whole training step, into one native function.
@@ -288,6 +337,10 @@ def compile(
     `backend` is "llvm", or "numpy" for the reference, which runs the same program op by op. Every
     operation is rounded as NumPy rounds it; with `fast_math` a product and the sum it goes into are
     rounded once, which is a little faster and changes the last bits.
+
+    What the function reads besides its arguments may change: the next call sees it. In case it does
+    not, the function is traced again at the 2nd, 8th, 64th, 512th, ... call, and a program that is
+    no longer right is an error; `check=False` switches this off.
 
     >>> import gradwalk as gw
     >>> w = gw.tensor([3.0], requires_grad=True)
@@ -308,11 +361,13 @@ def compile(
     (all of them, or `leaves`): see `gradwalk.compiler.scalars`.
     """
     if fn is None:
-        return functools.partial(compile, static=static, backend=backend, fast_math=fast_math)
+        return functools.partial(
+            compile, static=static, backend=backend, fast_math=fast_math, check=check
+        )
     if isinstance(fn, Value):
         from gradwalk.compiler.scalars import compile_values
 
         return compile_values(fn, leaves, backend)
     if isinstance(fn, Module):
-        return CompiledModule(fn, static, backend, fast_math)
-    return Compiled(fn, static, backend, fast_math)
+        return CompiledModule(fn, static, backend, fast_math, check)
+    return Compiled(fn, static, backend, fast_math, check)

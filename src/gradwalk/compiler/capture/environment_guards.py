@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from types import CodeType
 from typing import Any
 
@@ -28,7 +29,7 @@ class Environment(Search):
     # -- what the function changed -----------------------------------------------------------------
 
     def settle(
-        self, code: CodeType | None, set_again: Collection[tuple[int, str]]
+        self, code: CodeType | None, set_again: Collection[tuple[int, str]], again: bool = False
     ) -> list[tuple[Variable, Any]]:
         """After the run: put back what it set, and warn of what happens only once. Return the
         variables that were given a tensor, which every call will do.
@@ -41,6 +42,9 @@ class Environment(Search):
             if v.how != "attribute" or (id(v.holder), v.name) not in set_again
         ]
         assigned = self.put_back()
+        if again:
+            self.put_all_back()
+            return assigned
         for what, ask, put, before in self.once:
             if ask() != before:
                 _warn_of_draw(what, where_text(code, 0))
@@ -99,6 +103,30 @@ class Environment(Search):
                 **{"made at": _traced_in(thing)[0]._array.line},
             )
         return assigned
+
+    def put_all_back(self) -> None:
+        """Put back, after a second trace, whatever else it changed."""
+        for thing, before in self.objects:
+            now = attributes_of(thing)
+            for name in before.keys() | now.keys():
+                old = before.get(name, MISSING)
+                if old is not now.get(name, MISSING):
+                    with suppress(AttributeError):
+                        Variable("attribute", thing, name, old).put_back()
+        for container in self.containers:
+            if container.changed():
+                container.put_back()
+        for variable in self.variables:
+            if variable.how != "method" and variable.now() is not variable.value:
+                variable.put_back()
+        for array in self.arrays:
+            if array.changed():
+                array.put_back()
+
+    def unrepeatable(self) -> str:
+        """What keeps the function from being traced again; "" if nothing does."""
+        drawn = [what for what, _, put, _ in self.drawn if put is None]
+        return ", ".join(dict.fromkeys([*drawn, *self.effects]))
 
     def without(
         self,

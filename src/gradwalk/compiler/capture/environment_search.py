@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import io
 import os
-import pickle
 import random
 import sys
 import time
@@ -41,6 +40,14 @@ from gradwalk.compiler.capture.guards import (
     Variable,
     is_plain,
     same,
+)
+from gradwalk.compiler.capture.state_readers import (
+    bytes_of,
+    generator_state,
+    numpy_random_state,
+    set_generator_state,
+    set_numpy_random_state,
+    state_of,
 )
 from gradwalk.compiler.capture.user_code import (
     Chain,
@@ -85,6 +92,11 @@ _NO_VALUE = {
     "__class_getitem__", "__repr__", "__reduce__", "__reduce_ex__", "__setstate__", "__sizeof__",
     "__subclasshook__", "__post_init__",
 }  # fmt: skip
+# Calls whose effects nothing undoes, by the name in the code.
+_EFFECTS = {
+    "open", "input", "subprocess", "socket", "shutil", "tempfile", "urlopen", "write_text",
+    "write_bytes", "unlink", "mkdir",
+}  # fmt: skip
 _COMPARISONS = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"}
 
 
@@ -106,6 +118,7 @@ class Search:
         # What happens only once: its name, how to read its state and to set it, and the state
         # before. What cannot be set has None.
         self.once: list[tuple[str, Callable[[], Any], Callable[[Any], Any] | None, Any]] = []
+        self.effects: list[str] = []  # that nothing undoes
         self.drawn = self.once[:0]  # those of them that did happen
         # By the id of a tensor: the one variable that refers to it; None if there are several.
         self.tensors: dict[int, Variable | None] = {}
@@ -117,13 +130,11 @@ class Search:
         package = (getattr(function, "__module__", None) or "").partition(".")[0]
         self._package = None if is_basic(package) else package
         self.once.append(("random", random.getstate, random.setstate, random.getstate()))
-        state = _numpy_random_state()
-        self.once.append(("np.random", _numpy_random_state, _set_numpy_random_state, state))
+        state = numpy_random_state()
+        self.once.append(("np.random", numpy_random_state, set_numpy_random_state, state))
         self._use(function, given or {})
         for thing in inside:
-            if issubclass(
-                type(thing), (dict, list)
-            ):  # of another class: the elements are arguments
+            if issubclass(type(thing), (dict, list)):  # its elements are arguments
                 self._special_methods(thing)
             else:
                 self._use(thing)
@@ -225,6 +236,7 @@ class Search:
             self._note("attribute", function, "__kwdefaults__", function.__kwdefaults__)
             self._use(function.__kwdefaults__)
         self._names |= set(names(code))
+        self.effects += [f"{name}()" for name in code.co_names if name in _EFFECTS]
         if "__class__" in code.co_freevars:  # super(): a method of one of the classes
             self._super(code, given)
         if "globals" in code.co_names:
@@ -272,7 +284,7 @@ class Search:
             self._note("attribute", lowest, "__mro__", lowest.__mro__)
         for name in code.co_names:
             for kind in lowest.__mro__:
-                value = vars(kind).get(name)
+                value: Any = vars(kind).get(name)
                 if issubclass(type(value), FunctionType) and not self._foreign(kind.__module__):
                     self._note("attribute", kind, name, value)
                     self._use(MethodType(value, thing))
@@ -312,12 +324,11 @@ class Search:
         for owner in kind.__mro__:
             if name in vars(owner):
                 value = vars(owner)[name]
-                if issubclass(type(value), property):
-                    if not self._foreign(owner.__module__):
-                        self._note("attribute", kind, name, value)
-                        if value.fget is not None:
-                            self._use(value.fget, bound(value.fget, thing))
-                            return MISSING
+                users = not self._foreign(owner.__module__)
+                if users and issubclass(type(value), property) and value.fget is not None:
+                    self._note("attribute", kind, name, value)
+                    self._use(value.fget, bound(value.fget, thing))
+                    return MISSING
                 self._descriptor(value, thing)
                 break
         value = self._read_attribute(thing, name, noted=False)
@@ -424,10 +435,13 @@ class Search:
             self.once.append(("a random.Random", thing.getstate, thing.setstate, thing.getstate()))
         elif _kind(thing) == _NUMPY_GENERATOR:
             bits = thing.bit_generator
-            read = functools.partial(_generator_state, bits)
-            put = functools.partial(_set_generator_state, bits)
+            read = functools.partial(generator_state, bits)
+            put = functools.partial(set_generator_state, bits)
             self.once.append(("a NumPy generator", read, put, read()))
-        elif isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):
+        elif isinstance(thing, io.IOBase):
+            if thing not in (sys.stdout, sys.stderr):
+                self.effects.append("a file")
+        elif isinstance(thing, Iterator):
             self._happens_once(f"an iterator ({type(thing).__name__})")
         elif isinstance(thing, Module):
             self._module(thing)
@@ -466,8 +480,8 @@ class Search:
         self._special_methods(thing)
         if isinstance(thing, _BUILT_IN):
             self._go_through(thing, depth)
-        elif (held := _bytes_of(thing)) is not None:  # a structure of ctypes
-            self.readings.append(Reading(functools.partial(_bytes_of, thing)))
+        elif (held := bytes_of(thing)) is not None:  # a structure of ctypes
+            self.readings.append(Reading(functools.partial(bytes_of, thing)))
             del held
 
     def _special_methods(self, thing: Any) -> None:
@@ -492,7 +506,7 @@ class Search:
     def _librarys_object(self, thing: Any, depth: int) -> None:
         """Note what an object of a library's class holds, if it is known how it does."""
         if thing is os.environ:
-            self._use(thing._data)
+            self._use(vars(thing)["_data"])
         elif isinstance(thing, ContextVar):
             self._reading(functools.partial(thing.get, MISSING))
         elif isinstance(thing, weakref.ReferenceType):
@@ -512,8 +526,8 @@ class Search:
             self._names |= {part for name in thing.__reduce__()[1] for part in name.split(".")}
         elif hasattr(thing, "__wrapped__") and callable(thing):  # functools.lru_cache
             self._use(thing.__wrapped__)
-        elif _bytes_of(thing) is not None:
-            self.readings.append(Reading(functools.partial(_bytes_of, thing)))
+        elif bytes_of(thing) is not None:
+            self.readings.append(Reading(functools.partial(bytes_of, thing)))
         elif isinstance(thing, Collection) and vars_of(thing):  # UserDict, ChainMap, ...
             self._object(thing)
             for name, value in list(vars_of(thing).items()):
@@ -524,7 +538,7 @@ class Search:
 
     def _weakly(self, reference: Callable[[], Any]) -> None:
         """Guard an object without keeping it alive."""
-        self.readings.append(Reading(functools.partial(_state_of, reference)))
+        self.readings.append(Reading(functools.partial(state_of, reference)))
         self._use(type(reference()))
 
     def _reading(self, read: Callable[[], Any]) -> None:
@@ -558,42 +572,3 @@ _CALLABLE = (BuiltinMethodType, MethodWrapperType, FunctionType, MethodType)
 
 def _kind(thing: Any) -> str:
     return f"{type(thing).__module__}.{type(thing).__name__}"
-
-
-def _state_of(reference: Callable[[], Any]) -> str:
-    """The object that a weak reference leads to, and its attributes, as text."""
-    thing = reference()
-    parts = attributes_of(thing).items()
-    return repr((id(thing), type(thing), [(k, v if is_plain(v) else id(v)) for k, v in parts]))
-
-
-def _bytes_of(thing: Any) -> bytes | None:
-    """The memory of an array.array, a bytearray, a memoryview or a number of ctypes."""
-    try:
-        with memoryview(thing) as view:  # released at once: a bytearray in use cannot grow
-            return view.tobytes()
-    except (TypeError, ValueError, BufferError):
-        return None
-
-
-def _numpy_random_state() -> Any:
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return None
-    kind, keys, *rest = module.get_state()
-    return kind, keys.tobytes(), rest
-
-
-def _set_numpy_random_state(state: Any) -> None:
-    module = sys.modules.get("numpy.random")
-    if module is not None and state is not None:
-        kind, keys, rest = state
-        module.set_state((kind, np.frombuffer(keys, np.uint32), *rest))
-
-
-def _generator_state(bits: Any) -> bytes:
-    return pickle.dumps(bits.state)
-
-
-def _set_generator_state(bits: Any, state: bytes) -> None:
-    bits.state = pickle.loads(state)

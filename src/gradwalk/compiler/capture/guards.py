@@ -186,6 +186,12 @@ class ArrayOutside:
     def changed(self) -> bool:
         return self.holder.tobytes() != self.elements
 
+    def put_back(self) -> None:
+        """Restore its elements."""
+        if not self.holder.dtype.hasobject:
+            before = np.frombuffer(self.elements, self.holder.dtype)
+            self.holder[...] = before.reshape(self.holder.shape)
+
 
 # -- modules ---------------------------------------------------------------------------------------
 

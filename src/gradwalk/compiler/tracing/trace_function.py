@@ -36,8 +36,11 @@ def trace(
     keywords: dict[str, Any] | None = None,
     static: frozenset[Any] = frozenset(),
     names: Sequence[str] = (),
+    again: bool = False,
 ) -> TracedProgram:
     """Run `function` once on stand-ins for its arguments and return what it did.
+
+    `again` puts back all that it changed, and warns of nothing.
 
     If an argument is also a tensor that the function knows by itself (a parameter of a module it
     uses), begin again and capture it.
@@ -46,7 +49,7 @@ def trace(
     rebound = True  # whether a variable may refer to another tensor in the next call
     while True:
         try:
-            traced = _trace(function, args, keywords or {}, static, names, known, rebound)
+            traced = _trace(function, args, keywords or {}, static, names, known, rebound, again)
         except ArgumentIsCaptured as given:
             known.add(id(given.tensor))
         else:
@@ -71,12 +74,13 @@ def _trace(
     names: Sequence[str],
     known: set[int],
     rebound: bool,
+    again: bool,
 ) -> TracedProgram:
     tracer = Tracer()
     with _one_at_a_time:
         given = _objects(names, args, keywords)
         environment = Environment(function, given, _inside([args, keywords]))
-        with tracing(tracer), _taken_back(environment):
+        with tracing(tracer), _taken_back(environment, again):
             for optimizer in environment.optimizers:  # before the function reads a learning rate
                 capture_optimizer(tracer, optimizer)
             if rebound:
@@ -92,20 +96,22 @@ def _trace(
             code = getattr(function, "__code__", None)
             for module in environment.modules:
                 tracer.modules.enter_lists(module)
-            assigned = environment.settle(code, tracer.modules.before.keys())
+            assigned = environment.settle(code, tracer.modules.before.keys(), again)
             traced = OutcomeReader(tracer, standing, environment, assigned).read(result)
         standing.originals.clear()  # a cycle refers to them, and is not freed at once
         return traced
 
 
 @contextmanager
-def _taken_back(environment: Environment) -> Iterator[None]:
+def _taken_back(environment: Environment, again: bool) -> Iterator[None]:
     """If the run fails, remove what it made from outside."""
     try:
         yield
     except BaseException:
         with suppress(TraceError):
             environment.put_back()
+        if again:
+            environment.put_all_back()
         raise
 
 

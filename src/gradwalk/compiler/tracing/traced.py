@@ -14,7 +14,7 @@ import numpy as np
 
 from gradwalk.compiler.ir.program import Constant, Term
 from gradwalk.compiler.tracing import numpy_calls
-from gradwalk.compiler.tracing.errors import numbers_wanted, untraceable
+from gradwalk.compiler.tracing.errors import LeakedError, numbers_wanted, untraceable
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.op import Op
@@ -286,6 +286,7 @@ def leaked(array: Traced) -> Exception:
         f"{array!r} was made while a compiled function was traced and kept outside of it (in an "
         "attribute, a list, a global): it never receives values.",
         "return it from the compiled function.",
+        LeakedError,
         **{"made at": array.line},
     )
 
