@@ -92,11 +92,13 @@ class Compiled(Introspection):
             if answer is not MISS:
                 self._last = specialization.call
                 return answer
-        specialization = self._new(given, args, keywords)
-        self._last = specialization.call
-        answer = specialization.call(args, keywords, here)
-        assert answer is not MISS
-        return answer
+        for _ in range(2):
+            specialization = self._new(given, args, keywords)
+            answer = specialization.call(args, keywords, here)
+            if answer is not MISS:
+                self._last = specialization.call
+                return answer
+        return self.function(*args, **keywords)  # it reads what changes all the time
 
     def _drop_programs(self) -> None:
         """Drop all programs: what one has read has changed, so that others may be stale too."""
@@ -106,7 +108,7 @@ class Compiled(Introspection):
     def check(self) -> int:
         """Trace the function again, now, for every program that a call could run, and raise if it
         gives another program: a value that it read has changed, and no guard saw it. Return how
-        many programs were compared.
+        many programs were compared; `explain()` says why one cannot be.
 
         Calls do this by themselves, at the 2nd, 8th, 64th, 512th, ... call of each program.
 
@@ -119,7 +121,7 @@ class Compiled(Introspection):
         programs = [one for some in self.specializations.values() for one in some]
         with self._lock:
             try:
-                return sum(one.check() for one in programs if one.staleness is not None)
+                return sum(one.check() for one in programs if not one.unchecked)
             except StaleError:
                 self._drop_programs()
                 raise
@@ -165,7 +167,7 @@ class Compiled(Introspection):
                     f"{self.name} runs in NumPy, op by op, and so will every function compiled "
                     f"from now on: {error}",
                     UserWarning,
-                    stacklevel=6,
+                    stacklevel=7,
                 )
             self.backend = "numpy"
             return pipeline.build(program, layout, self.backend)
@@ -180,7 +182,7 @@ class Compiled(Introspection):
                 "different shapes (pad the last batch), make a number that changes a float or a "
                 "tensor, and pass what changes as an argument.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     # -- as a method, and copied -------------------------------------------------------------------

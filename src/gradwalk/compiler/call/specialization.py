@@ -97,6 +97,11 @@ class Specialization:
         count: int = self._text.things["count"]
         return count
 
+    @property
+    def unchecked(self) -> str:
+        """Why the function is not traced again; "" if it is."""
+        return "check=False" if self.staleness is None else self.staleness.unchecked
+
     def check(self, args: Any = None, keywords: Any = None) -> bool:
         """Trace the function again, for a call with these arguments or some like the first ones,
         and raise if that gives another program. False if a call would not run this one now."""

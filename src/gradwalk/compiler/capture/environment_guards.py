@@ -59,6 +59,10 @@ class Environment(Search):
                 kind, count = type(container.holder).__name__, len(container.elements)
                 container.note()
                 self._warn(code, f"a {kind} of {count} elements to {container.holder!r}")
+        for array in self.arrays:
+            if array.changed():
+                self._warn(code, f"an ndarray of shape {array.holder.shape}")
+                array.note()
         for reading in self.readings:
             if reading.changed():
                 self._warn(code, f"{reading.value!r} to {reading.read()!r}")
@@ -153,7 +157,7 @@ class Environment(Search):
             "later calls will not change it. Fix: change it outside, or keep it in a tensor and "
             "change that in place.",
             UserWarning,
-            stacklevel=7,
+            stacklevel=8,
         )
 
 
@@ -173,5 +177,5 @@ def _warn_of_draw(what: str, where: str) -> None:
         "this result. Fix: use it outside, and pass the result as an argument (a tensor or a "
         "float); draw random numbers with gradwalk (gradwalk.rand).",
         UserWarning,
-        stacklevel=8,
+        stacklevel=9,
     )

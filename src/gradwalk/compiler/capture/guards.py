@@ -181,7 +181,11 @@ class ArrayOutside:
     def __init__(self, holder: np.ndarray[Any, Any]) -> None:
         self.holder = holder
         self.read = False  # whether NumPy computes with it for certain
-        self.elements = holder.tobytes()
+        self.note()
+
+    def note(self) -> None:
+        """Note its elements as they are now."""
+        self.elements = self.holder.tobytes()
 
     def changed(self) -> bool:
         return self.holder.tobytes() != self.elements
