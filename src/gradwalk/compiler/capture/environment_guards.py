@@ -58,7 +58,7 @@ class Environment(Search):
             if container.changed():
                 kind, count = type(container.holder).__name__, len(container.elements)
                 container.note()
-                self._warn(code, f"a {kind} of {count} elements to {container.holder!r}")
+                self._warn(code, f"a {kind} of {count} elements to {container.holder!r:.200}")
         for array in self.arrays:
             if array.changed():
                 self._warn(code, f"an ndarray of shape {array.holder.shape}")
@@ -157,7 +157,7 @@ class Environment(Search):
             "later calls will not change it. Fix: change it outside, or keep it in a tensor and "
             "change that in place.",
             UserWarning,
-            stacklevel=8,
+            stacklevel=9,
         )
 
 
