@@ -149,6 +149,7 @@ def test_a_slow_trace_is_not_repeated_before_calls_have_taken_100_times_as_long(
     run = gw.compile(lambda x: x * 2, backend="numpy")
     traces, now = [], [0.0]
     monkeypatch.setattr(staleness.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(staleness, "_cpu_time", lambda: now[0])
     run(X)
     again = run.newest.staleness.again
 

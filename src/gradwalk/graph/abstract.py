@@ -29,6 +29,10 @@ class AbstractArray:
         """A copy."""
         raise NotImplementedError
 
+    def real(self) -> np.ndarray[Any, Any] | None:
+        """The array that another thread than the tracing one sees; None if this is that thread."""
+        raise NotImplementedError
+
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
         """The values of a constant; raise for anything else, naming the caller."""
         raise NotImplementedError

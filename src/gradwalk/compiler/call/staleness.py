@@ -37,6 +37,8 @@ RATIO = 100  # time in calls for each time in checks
 QUICK = 0.02  # seconds: a check that takes less keeps to the schedule ...
 ALWAYS = 512  # ... up to this call
 
+_cpu_time = getattr(time, "thread_time", time.perf_counter)  # a busy machine does not count
+
 Again = Callable[[Any, Any], TracedProgram]  # trace for (positional arguments, those by name)
 
 
@@ -56,7 +58,7 @@ class Staleness:
         self.trace = trace
         self.again = again
         self.unchecked = trace.environment.unrepeatable()
-        self.seconds = 0.0  # of the last check
+        self.seconds = 0.0  # of this thread's work for the last check
         self.last = (0, time.perf_counter())  # the call after which it was, and when
         self._sample = _Sample(call, static, tensors, trace)
 
@@ -90,11 +92,11 @@ class Staleness:
 
     def check(self, arrays: list[Any], args: Any, keywords: Any) -> None:
         """Trace the function again; raise if it gives another program."""
-        start = time.perf_counter()
+        start = _cpu_time()
         with unnoticed(self.trace):
             now = self.again(args, keywords)
         found = difference(self.trace, arrays, now)
-        self.seconds = time.perf_counter() - start
+        self.seconds = _cpu_time() - start
         if found is not None:
             lines = [("before", found.before), ("now", found.now)]
             if found.before is not None and found.before == found.now:
