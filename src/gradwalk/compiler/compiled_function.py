@@ -28,6 +28,7 @@ from gradwalk.scalar.value import Value
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MOST_SPECIALIZATIONS = 8
+MOST_IN_VAIN = 64
 _warned_of_fallback = False  # once per process
 
 
@@ -42,6 +43,7 @@ class Compiled(Introspection):
     _warned: bool
     _warned_of_numpy: bool
     _lock: threading.Lock
+    _in_vain: int
     _last: Callable[..., Any]
 
     def __init__(
@@ -66,6 +68,7 @@ class Compiled(Introspection):
         self.name = getattr(function, "__qualname__", type(function).__name__)
         self.newest: Specialization | None = None  # for explain() and source()
         self._warned = self._warned_of_numpy = False
+        self._in_vain = 0  # how often it was traced anew, and did the same as before
         self._lock = threading.Lock()  # a program has one set of buffers
         self._last = _no_program  # the call of the program that ran last
         self._attribute = None
@@ -128,13 +131,8 @@ class Compiled(Introspection):
 
     def _new(self, given: Arguments, args: Any, keywords: Any) -> Specialization:
         """Trace and compile a program for a call for which no known one is right."""
-        if sum(map(len, self.specializations.values())) >= MOST_SPECIALIZATIONS:
-            self._warn()
-            oldest = next(iter(self.specializations))
-            self.specializations[oldest].pop(0)
-            if not self.specializations[oldest]:
-                del self.specializations[oldest]
         keep_freed_memory()
+        known = self.specializations.get(given.signature, [])
         call = (args, keywords)
         specialization = pipeline.specialize(
             self.name,
@@ -145,9 +143,20 @@ class Compiled(Introspection):
             self.names,
             self._build,
             self.checked,
+            known,
         )
         for optimizer, parameter, kept in specialization.trace.fresh:
             optimizer.state[parameter] = kept
+        if specialization.instead_of is not None:
+            self._warn_of_change(specialization.instead_of)
+            known.remove(specialization.instead_of)
+            specialization.instead_of = None
+        elif sum(map(len, self.specializations.values())) >= MOST_SPECIALIZATIONS:
+            self._warn()
+            oldest = next(iter(self.specializations))
+            self.specializations[oldest].pop(0)
+            if not self.specializations[oldest]:
+                del self.specializations[oldest]
         self.specializations.setdefault(given.signature, []).append(specialization)
         self.newest = specialization
         self._warned_of_numpy = self._warned_of_numpy or warn_of_numpy(
@@ -181,6 +190,18 @@ class Compiled(Introspection):
                 "from now on each new program replaces the oldest. Fix: call it with fewer "
                 "different shapes (pad the last batch), make a number that changes a float or a "
                 "tensor, and pass what changes as an argument.",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    def _warn_of_change(self, before: Specialization) -> None:
+        """Warn of what changes all the time and has no influence, which costs a trace each time."""
+        self._in_vain += 1
+        if self._in_vain == MOST_IN_VAIN:
+            changed = before.trace.environment.changed()
+            warnings.warn(
+                f"{self.name} has been traced {MOST_IN_VAIN} times because of {changed}, and did "
+                "the same each time. Fix: do not let it read, or pass on, what keeps changing.",
                 UserWarning,
                 stacklevel=5,
             )

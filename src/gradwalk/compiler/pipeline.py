@@ -8,7 +8,7 @@ the function that a user's call runs.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -76,8 +76,12 @@ def specialize(
     parameters: list[str],
     build: Build,
     check: bool = True,
+    known: Sequence[Specialization] = (),
 ) -> Specialization:
-    """Trace a function for one call, and compile what it did; `check` traces it again later."""
+    """Trace a function for one call, and compile what it did; `check` traces it again later.
+
+    If that is what one of the known programs does, whose guards did not hold, nothing is compiled.
+    """
 
     def again(args: Any, keywords: Any) -> TracedProgram:
         with no_collections():
@@ -86,7 +90,8 @@ def specialize(
     with no_collections():
         traced = trace(function, *call, static, parameters)
         again_or_never = again if check else None
-        return Specialization(name, traced, build, given, call, static, again_or_never)
+        same = next((one for one in known if one.runs(traced)), None)
+        return Specialization(name, traced, build, given, call, static, again_or_never, same)
 
 
 def build(

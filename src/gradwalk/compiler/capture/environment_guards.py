@@ -127,6 +127,16 @@ class Environment(Search):
             if array.changed():
                 array.put_back()
 
+    def changed(self) -> str:
+        """The first thing that is not as it was, for a message."""
+        for variable in self.variables:
+            if not same(variable.now(), variable.value):
+                return f"{variable}, now {variable.now()!r:.60}"
+        for container in self.containers:
+            if container.changed():
+                return f"a {type(container.holder).__name__}, now {container.holder!r:.60}"
+        return "a change of what it reads"
+
     def unrepeatable(self) -> str:
         """What keeps the function from being traced again; "" if nothing does."""
         drawn = [what for what, _, put, _ in self.drawn if put is None]

@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.capture.guards import is_plain
-from gradwalk.compiler.capture.locations import GeneratorLocation, Location
+from gradwalk.compiler.capture.locations import GeneratorLocation, Location, TensorLocation
 from gradwalk.compiler.ir.program import Argument, Call, Constant, Memory, Program, Scalar, Term
-from gradwalk.compiler.tracing.outcome import Alias, Numeral, Record, Slot, TracedProgram
+from gradwalk.compiler.tracing.outcome import (
+    Alias,
+    CapturedMemory,
+    Numeral,
+    Record,
+    Slot,
+    TracedProgram,
+)
 from gradwalk.ops.core.op import Op
 
 
@@ -41,6 +48,34 @@ def difference(before: TracedProgram, arrays: list[Any], now: TracedProgram) -> 
     if old.around() != new.around():
         return _around(old.around(), new.around())
     return None
+
+
+def numbered_alike(before: TracedProgram, arrays: list[Any], now: TracedProgram) -> bool:
+    """Whether there is no difference, and sources have the same numbers in both."""
+    memories = [_memory(memory) for memory in before.captured]
+    if memories != [_memory(memory) for memory in now.captured]:
+        return False
+    if list(map(_location, before.scalars)) != list(map(_location, now.scalars)):
+        return False
+    kinds = [[(t.source, t.shape, t.dtype) for t in trace.program.sources()
+              if not isinstance(t.source, Constant)] for trace in (before, now)]  # fmt: skip
+    if kinds[0] != kinds[1]:
+        return False
+    calls = [[call.op for call in trace.program.calls] for trace in (before, now)]
+    if calls[0] != calls[1]:
+        return False
+    if _layout(before) != _layout(now):
+        return False
+    return difference(before, arrays, now) is None
+
+
+def _layout(trace: TracedProgram) -> dict[Any, Any]:
+    return {term.source: strides for term, strides in trace.layout.items()}
+
+
+def _memory(memory: CapturedMemory) -> list[tuple[str, ...]]:
+    """Where captured memory is found; that of a tensor made in the trace could be anywhere."""
+    return [_location(p) for p in memory.locations if not isinstance(p, TensorLocation)]
 
 
 class _Numbering:
