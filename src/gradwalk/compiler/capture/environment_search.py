@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.capture.found_guards import FoundGuards
 from gradwalk.compiler.capture.guards import (
     MISSING,
     ArrayOutside,
@@ -39,14 +40,11 @@ from gradwalk.compiler.capture.guards import (
     Reading,
     Variable,
     is_plain,
-    same,
 )
 from gradwalk.compiler.capture.state_readers import (
     bytes_of,
     generator_state,
-    numpy_random_state,
     set_generator_state,
-    set_numpy_random_state,
     state_of,
 )
 from gradwalk.compiler.capture.user_code import (
@@ -55,18 +53,15 @@ from gradwalk.compiler.capture.user_code import (
     bound,
     chains,
     defaults,
-    is_basic,
     is_compiled,
     is_filled,
     is_installed,
-    is_library,
     is_masked,
     names,
     vars_of,
 )
 from gradwalk.graph.source import own_files
 from gradwalk.nn.module import Module
-from gradwalk.nn.parameter import Parameter
 from gradwalk.optim.optimizer import Optimizer
 from gradwalk.tensors.tensor import Tensor
 
@@ -100,7 +95,7 @@ _EFFECTS = {
 _COMPARISONS = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"}
 
 
-class Search:
+class Search(FoundGuards):
     """What a function, and the functions it uses, can read."""
 
     def __init__(
@@ -109,29 +104,7 @@ class Search:
         given: Mapping[str, Any] | None = None,  # arguments by name
         inside: Iterable[Any] = (),  # objects inside arguments, or without a name
     ) -> None:
-        self.variables: list[Variable] = []
-        self.containers: list[Container] = []
-        self.readings: list[Reading] = []
-        self.optimizers: list[Optimizer] = []
-        self.modules: list[Module] = []
-        self.arrays: list[ArrayOutside] = []
-        # What happens only once: its name, how to read its state and to set it, and the state
-        # before. What cannot be set has None.
-        self.once: list[tuple[str, Callable[[], Any], Callable[[Any], Any] | None, Any]] = []
-        self.effects: list[str] = []  # that nothing undoes
-        self.drawn = self.once[:0]  # those of them that did happen
-        # By the id of a tensor: the one variable that refers to it; None if there are several.
-        self.tensors: dict[int, Variable | None] = {}
-        self.objects: list[tuple[Any, dict[str, Any]]] = []  # with their attributes before
-        self._kept: list[Any] = []  # objects whose ids are known
-        self._seen: set[Any] = set()
-        self._names: set[str] = set()  # of attributes, in all code
-        self._passed_on: list[Any] = []
-        package = (getattr(function, "__module__", None) or "").partition(".")[0]
-        self._package = None if is_basic(package) else package
-        self.once.append(("random", random.getstate, random.setstate, random.getstate()))
-        state = numpy_random_state()
-        self.once.append(("np.random", numpy_random_state, set_numpy_random_state, state))
+        super().__init__(function)
         self._use(function, given or {})
         for thing in inside:
             if issubclass(type(thing), (dict, list)):  # its elements are arguments
@@ -154,64 +127,10 @@ class Search:
                 for name in sorted(wanted | own if every else wanted):
                     self._use(self._attribute(thing, name))
 
-    def _foreign(self, module: str | None) -> bool:
-        """Whether a module is a library's, and not in the package of the function."""
-        return is_library(module) and (module or "").partition(".")[0] != self._package
-
-    def _first_time(self, *things: Any) -> bool:
-        key = tuple(map(id, things))
-        if key in self._seen:
-            return False
-        self._kept.append(things)
-        self._seen.add(key)
-        return True
-
-    # -- guards ------------------------------------------------------------------------------------
-
-    def _note(self, how: str, holder: Any, name: Any, value: Any) -> Any:
-        """Guard a value that was read."""
-        if (how, id(holder), name) not in self._seen:
-            self._kept.append(holder)
-            self._seen.add((how, id(holder), name))
-            variable = Variable(how, holder, name, value)
-            # What is made anew whenever it is read cannot be compared.
-            if not issubclass(type(value), ModuleType) and same(variable.now(), value):
-                if how in ("attribute", "method") and not name.isidentifier():
-                    self.readings.append(Reading(variable.now))
-                else:
-                    self.variables.append(variable)
-                    self._note_tensor(variable)
-        return value
-
-    def _note_tensor(self, variable: Variable) -> None:
-        """Note a variable that may refer to another tensor in the next call."""
-        tensor = variable.value
-        if not issubclass(type(tensor), Tensor) or issubclass(type(variable.holder), Module):
-            return
-        known = self.tensors.get(id(tensor), variable)
-        here = known is not None and known.holder is variable.holder
-        alone = here and known.name == variable.name  # type: ignore[union-attr]
-        plain = not isinstance(tensor, Parameter) and not tensor.hooks
-        self.tensors[id(tensor)] = variable if alone and plain else None
-
     def _computes_with(self, array: Any) -> None:
         """Guard the elements of an array that NumPy computes with."""
         self._use(array)
         next(a for a in self.arrays if a.holder is array).read = True
-
-    def _happens_once(self, what: str) -> None:
-        """Note something that returns another value at every call."""
-        if (what,) not in self._seen:
-            self._seen.add((what,))
-            self.once.append((what, object, None, None))
-
-    def _object(self, thing: Any) -> None:
-        """Note the attributes of an object, to see if the function changes them."""
-        if isinstance(thing, (Module, type, ModuleType)):
-            return
-        attributes = attributes_of(thing)
-        if (attributes or hasattr(thing, "__dict__")) and self._first_time("object", thing):
-            self.objects.append((thing, attributes))
 
     # -- functions ---------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from gradwalk.ops.core.op import Op
 
 
 @dataclass
-class Difference:
+class Parting:
     """What is not as it was, and the lines (code, position) that say so."""
 
     what: str
@@ -34,7 +34,7 @@ class Difference:
     now: Any = None
 
 
-def difference(before: TracedProgram, arrays: list[Any], now: TracedProgram) -> Difference | None:
+def difference(before: TracedProgram, arrays: list[Any], now: TracedProgram) -> Parting | None:
     """The first difference; None if there is none. `arrays` are the captured arrays of the older
     trace as they were last found."""
     table: dict[Any, int] = {}
@@ -207,7 +207,7 @@ def _tree(tree: Any) -> Any:
 # -- where two programs part -----------------------------------------------------------------------
 
 
-def _first(old: _Numbering, new: _Numbering) -> Difference:
+def _first(old: _Numbering, new: _Numbering) -> Parting:
     """The first call of each that the other does not have."""
     theirs, ours = set(new.calls.values()), set(old.calls.values())
     before = next((call for call, n in old.calls.items() if n not in theirs), None)
@@ -215,24 +215,24 @@ def _first(old: _Numbering, new: _Numbering) -> Difference:
     if before is None or now is None:
         extra = before or now
         if extra is None:
-            return Difference("it returns, or stores, other results than before")
+            return Parting("it returns, or stores, other results than before")
         verb = "no longer computes" if now is None else "now also computes"
         line = extra.line
-        return Difference(f"it {verb} {extra.op.name}", *((line, None) if before else (None, line)))
+        return Parting(f"it {verb} {extra.op.name}", *((line, None) if before else (None, line)))
     lines = before.line, now.line
     if before.op is not now.op or len(before.args) != len(now.args):
-        return Difference(f"it computed {before.op.name} and now computes {now.op.name}", *lines)
+        return Parting(f"it computed {before.op.name} and now computes {now.op.name}", *lines)
     for one, other in zip(before.args, now.args, strict=True):
         if old.operand(one) != new.operand(other):
             was, is_now = _shown(one), _shown(other)
             if was != is_now:
-                return Difference(f"{was} is now {is_now}, in {before.op.name}", *lines)
-            return Difference(f"{before.op.name} computes with another array than before", *lines)
+                return Parting(f"{was} is now {is_now}, in {before.op.name}", *lines)
+            return Parting(f"{before.op.name} computes with another array than before", *lines)
     for name, value in before.attrs.items():
         if _key(value) != _key(now.attrs.get(name)):
             text = f"{name}={value!r} is now {now.attrs.get(name)!r}, in {before.op.name}"
-            return Difference(text, *lines)
-    return Difference(f"{before.op.name} is not as before", *lines)
+            return Parting(text, *lines)
+    return Parting(f"{before.op.name} is not as before", *lines)
 
 
 def _shown(operand: Any) -> str:
@@ -245,6 +245,6 @@ def _shown(operand: Any) -> str:
     return repr(operand)
 
 
-def _around(before: dict[str, Any], now: dict[str, Any]) -> Difference:
+def _around(before: dict[str, Any], now: dict[str, Any]) -> Parting:
     what = next(name for name in before if before[name] != now[name])
-    return Difference(f"{what} was {before[what]!r:.80} and is now {now[what]!r:.80}")
+    return Parting(f"{what} was {before[what]!r:.80} and is now {now[what]!r:.80}")
