@@ -19,6 +19,7 @@ from gradwalk.compiler.call.writer import MISS
 from gradwalk.compiler.introspect.introspection import Introspection, warn_of_numpy
 from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
+from gradwalk.compiler.tracing.errors import StaleError
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
 from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.modes import current
@@ -28,6 +29,7 @@ from gradwalk.scalar.value import Value
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MOST_SPECIALIZATIONS = 8
+MOST_IN_VAIN = 64
 _warned_of_fallback = False  # once per process
 
 
@@ -37,10 +39,12 @@ class Compiled(Introspection):
     static: frozenset[Any]
     backend: str
     fast_math: bool
+    checked: bool
     _attribute: str | None  # its name in the class that it is a method of
     _warned: bool
     _warned_of_numpy: bool
     _lock: threading.Lock
+    _in_vain: int
     _last: Callable[..., Any]
 
     def __init__(
@@ -49,6 +53,7 @@ class Compiled(Introspection):
         static: Iterable[Any] = (),
         backend: str = "llvm",
         fast_math: bool = False,
+        check: bool = True,
     ) -> None:
         if not callable(function):
             raise TypeError(f"compile takes a function, not {type(function).__name__}")
@@ -59,12 +64,14 @@ class Compiled(Introspection):
         self.static = _both(static, self.names)
         self.backend = backend
         self.fast_math = fast_math
+        self.checked = check
         self.specializations: dict[Any, list[Specialization]] = {}
         self.name = getattr(function, "__qualname__", type(function).__name__)
         self.newest: Specialization | None = None  # for explain() and source()
         self._warned = self._warned_of_numpy = False
+        self._in_vain = 0  # how often it was traced anew, and did the same as before
         self._lock = fork_safe(threading.Lock(), CALL)  # a program has one set of buffers
-        self._last = lambda args, keywords, here: MISS  # the call of the program that ran last
+        self._last = _no_program  # the call of the program that ran last
         self._attribute = None
         if not isinstance(function, Module):
             functools.update_wrapper(self, function)
@@ -74,36 +81,83 @@ class Compiled(Introspection):
         if here.watcher is not None:  # inside another trace, or recorded: as if not compiled
             return self.function(*args, **keywords)
         with self._lock:
-            answer = self._last(args, keywords, here)
-            if answer is not MISS:
-                return answer
-            given = Arguments(args, keywords, self.static, here.grad_enabled)
-            for specialization in self.specializations.get(given.signature, ()):
-                answer = specialization.call(args, keywords, here)
-                if answer is not MISS:
-                    self._last = specialization.call
-                    return answer
-            specialization = self._new(given, args, keywords)
-            self._last = specialization.call
+            try:
+                answer = self._last(args, keywords, here)
+                return self._other(args, keywords, here) if answer is MISS else answer
+            except StaleError:
+                self._drop_programs()
+                raise
+
+    def _other(self, args: Any, keywords: Any, here: Any) -> Any:
+        """Run another program than the last one, a new one if necessary."""
+        given = Arguments(args, keywords, self.static, here.grad_enabled)
+        for specialization in self.specializations.get(given.signature, ()):
             answer = specialization.call(args, keywords, here)
-            assert answer is not MISS
-            return answer
+            if answer is not MISS:
+                self._last = specialization.call
+                return answer
+        for _ in range(2):
+            specialization = self._new(given, args, keywords)
+            answer = specialization.call(args, keywords, here)
+            if answer is not MISS:
+                self._last = specialization.call
+                return answer
+        return self.function(*args, **keywords)  # it reads what changes all the time
+
+    def _drop_programs(self) -> None:
+        """Drop all programs: what one has read has changed, so that others may be stale too."""
+        self.specializations.clear()
+        self._last = _no_program
+
+    def check(self) -> int:
+        """Trace the function again, now, for every program that a call could run, and raise if it
+        gives another program: a value that it read has changed, and no guard saw it. Return how
+        many programs were compared; `explain()` says why one cannot be.
+
+        Calls do this by themselves, at the 2nd, 8th, 64th, 512th, ... call of each program.
+
+        >>> import gradwalk as gw
+        >>> f = gw.compile(lambda x: x * 2, backend="numpy")
+        >>> y = f(gw.ones(3))
+        >>> f.check()
+        1
+        """
+        programs = [one for some in self.specializations.values() for one in some]
+        with self._lock:
+            try:
+                return sum(one.check() for one in programs if not one.unchecked)
+            except StaleError:
+                self._drop_programs()
+                raise
 
     def _new(self, given: Arguments, args: Any, keywords: Any) -> Specialization:
         """Trace and compile a program for a call for which no known one is right."""
-        if sum(map(len, self.specializations.values())) >= MOST_SPECIALIZATIONS:
+        keep_freed_memory()
+        known = self.specializations.get(given.signature, [])
+        call = (args, keywords)
+        specialization = pipeline.specialize(
+            self.name,
+            self.function,
+            given,
+            call,
+            self.static,
+            self.names,
+            self._build,
+            self.checked,
+            known,
+        )
+        for optimizer, parameter, kept in specialization.trace.fresh:
+            optimizer.state[parameter] = kept
+        if specialization.instead_of is not None:
+            self._warn_of_change(specialization.instead_of)
+            known.remove(specialization.instead_of)
+            specialization.instead_of = None
+        elif sum(map(len, self.specializations.values())) >= MOST_SPECIALIZATIONS:
             self._warn()
             oldest = next(iter(self.specializations))
             self.specializations[oldest].pop(0)
             if not self.specializations[oldest]:
                 del self.specializations[oldest]
-        keep_freed_memory()
-        call = (args, keywords)
-        specialization = pipeline.specialize(
-            self.name, self.function, given, call, self.static, self.names, self._build
-        )
-        for optimizer, parameter, kept in specialization.trace.fresh:
-            optimizer.state[parameter] = kept
         self.specializations.setdefault(given.signature, []).append(specialization)
         self.newest = specialization
         self._warned_of_numpy = self._warned_of_numpy or warn_of_numpy(
@@ -123,7 +177,7 @@ class Compiled(Introspection):
                     f"{self.name} runs in NumPy, op by op, and so will every function compiled "
                     f"from now on: {error}",
                     UserWarning,
-                    stacklevel=6,
+                    stacklevel=7,
                 )
             self.backend = "numpy"
             return pipeline.build(program, layout, self.backend)
@@ -138,7 +192,19 @@ class Compiled(Introspection):
                 "different shapes (pad the last batch), make a number that changes a float or a "
                 "tensor, and pass what changes as an argument.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
+            )
+
+    def _warn_of_change(self, before: Specialization) -> None:
+        """Warn of what changes all the time and has no influence, which costs a trace each time."""
+        self._in_vain += 1
+        if self._in_vain == MOST_IN_VAIN:
+            changed = before.trace.environment.changed()
+            warnings.warn(
+                f"{self.name} has been traced {MOST_IN_VAIN} times because of {changed}, and did "
+                "the same each time. Fix: do not let it read, or pass on, what keeps changing.",
+                UserWarning,
+                stacklevel=5,
             )
 
     # -- as a method, and copied -------------------------------------------------------------------
@@ -154,14 +220,15 @@ class Compiled(Introspection):
         if self._attribute is None or not isinstance(attributes, dict):
             return MethodType(self, instance)
         static = [name for name in self.static if isinstance(name, str)]
-        bound = Compiled(MethodType(self.function, instance), static, self.backend, self.fast_math)
+        method = MethodType(self.function, instance)
+        bound = Compiled(method, static, self.backend, self.fast_math, self.checked)
         bound._attribute = self._attribute
         attributes[self._attribute] = bound
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         function = copy.deepcopy(self.function, memo)
-        copied = type(self)(function, self.static, self.backend, self.fast_math)
+        copied = type(self)(function, self.static, self.backend, self.fast_math, self.checked)
         copied._attribute = self._attribute
         return copied
 
@@ -175,7 +242,7 @@ class Compiled(Introspection):
             return name
         if self._attribute is not None and isinstance(self.function, MethodType):
             return getattr, (self.function.__self__, self._attribute)
-        return type(self), (self.function, self.static, self.backend, self.fast_math)
+        return type(self), (self.function, self.static, self.backend, self.fast_math, self.checked)
 
     def __repr__(self) -> str:
         return f"<compiled {self.function!r}>"
@@ -251,6 +318,10 @@ _OWN = frozenset(
 )
 
 
+def _no_program(args: Any, keywords: Any, here: Any) -> Any:
+    return MISS
+
+
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
     """The names of the parameters that can be given by position."""
     if isinstance(function, Module):
@@ -276,6 +347,7 @@ def compile(
     static: Any = (),
     backend: str = "llvm",
     fast_math: bool = False,
+    check: bool = True,
     leaves: Sequence[Value] | None = None,
 ) -> Any:
     """Compile a function of tensors, or a whole training step, into one native function.
@@ -289,6 +361,10 @@ def compile(
     `backend` is "llvm", or "numpy" for the reference, which runs the same program op by op. Every
     operation is rounded as NumPy rounds it; with `fast_math` a product and the sum it goes into are
     rounded once, which is a little faster and changes the last bits.
+
+    What the function reads besides its arguments may change: the next call sees it. In case it does
+    not, the function is traced again at the 2nd, 8th, 64th, 512th, ... call, and a program that is
+    no longer right is an error; `check=False` switches this off.
 
     >>> import gradwalk as gw
     >>> w = gw.tensor([3.0], requires_grad=True)
@@ -309,11 +385,13 @@ def compile(
     (all of them, or `leaves`): see `gradwalk.compiler.scalars`.
     """
     if fn is None:
-        return functools.partial(compile, static=static, backend=backend, fast_math=fast_math)
+        return functools.partial(
+            compile, static=static, backend=backend, fast_math=fast_math, check=check
+        )
     if isinstance(fn, Value):
         from gradwalk.compiler.scalars import compile_values
 
         return compile_values(fn, leaves, backend)
     if isinstance(fn, Module):
-        return CompiledModule(fn, static, backend, fast_math)
-    return Compiled(fn, static, backend, fast_math)
+        return CompiledModule(fn, static, backend, fast_math, check)
+    return Compiled(fn, static, backend, fast_math, check)

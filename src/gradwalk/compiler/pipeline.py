@@ -43,6 +43,7 @@ from gradwalk.compiler.passes.simplify import (
 from gradwalk.compiler.passes.views import drop_broadcasts, merge_reshapes
 from gradwalk.compiler.plan.schedule import plan
 from gradwalk.compiler.tracing.arguments import Arguments
+from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.trace_function import trace
 
 
@@ -104,11 +105,23 @@ def specialize(
     static: frozenset[Any],
     parameters: list[str],
     build: Build,
+    check: bool = True,
+    known: Sequence[Specialization] = (),
 ) -> Specialization:
-    """Trace a function for one call, and compile what it did."""
+    """Trace a function for one call, and compile what it did; `check` traces it again later.
+
+    If that is what one of the known programs does, whose guards did not hold, nothing is compiled.
+    """
+
+    def again(args: Any, keywords: Any) -> TracedProgram:
+        with no_collections():
+            return trace(function, args, keywords, static, parameters, again=True)
+
     with no_collections():
         traced = trace(function, *call, static, parameters)
-        return Specialization(name, traced, build, given, call, static)
+        again_or_never = again if check else None
+        same = next((one for one in known if one.runs(traced)), None)
+        return Specialization(name, traced, build, given, call, static, again_or_never, same)
 
 
 def build(

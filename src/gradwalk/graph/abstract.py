@@ -35,6 +35,10 @@ class AbstractArray:
         """`ops.network.recurrent.scan` as one loop: all outputs, then the last state."""
         raise NotImplementedError
 
+    def real(self) -> np.ndarray[Any, Any] | None:
+        """The array that another thread than the tracing one sees; None if this is that thread."""
+        raise NotImplementedError
+
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
         """The values of a constant; raise for anything else, naming the caller."""
         raise NotImplementedError

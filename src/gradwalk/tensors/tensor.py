@@ -116,8 +116,11 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         return source_line(owner.code, owner.position)
 
     def __repr__(self) -> str:
-        if isinstance(self._array, AbstractArray):
-            return f"tensor({self._array!r})"
+        array: Any = self._array
+        if isinstance(array, AbstractArray):
+            array = array.real()
+            if array is None:
+                return f"tensor({self._array!r})"
         suffixes = []
         if self.dtype not in (get_default_dtype(), np.dtype(np.int64), np.dtype(np.bool_)):
             suffixes.append(f"dtype=gradwalk.{self.dtype.name}")
@@ -125,7 +128,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
             suffixes.append(f"grad_fn={self._node!r}")
         elif self._requires_grad:
             suffixes.append("requires_grad=True")
-        return tensor_text(self._array, suffixes)
+        return tensor_text(array, suffixes)
 
     # -- gradients ---------------------------------------------------------------------------------
 

@@ -177,11 +177,11 @@ def state_of_another(t: Training) -> None:
 
 
 CHANGES: dict[Any, int] = {  # and how many programs there are afterwards
-    lr: 1, betas: 1, no_decay: 2, maximize: 2, evaluation: 2, dropout: 2, other_layer: 2,
+    lr: 1, betas: 1, no_decay: 2, maximize: 2, evaluation: 1, dropout: 2, other_layer: 2,
     frozen: 2, data_replaced: 1, data_in_another_order: 2, weights_changed: 1, state_loaded: 1,
     moment_replaced: 1, one_step_count: 2, state_dropped: 2, no_gradients: 1, batch: 2,
     strides: 2, dtype: 2, part_of_a_tensor: 1, closure_value: 2, parameter_added: 2,
-    parameter_removed: 2, state_of_another: 2,
+    parameter_removed: 2, state_of_another: 1,
 }  # fmt: skip
 
 

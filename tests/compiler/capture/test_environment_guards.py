@@ -419,7 +419,7 @@ def test_native_programs_of_plain_functions_have_no_more_conditions() -> None:
         run = compiled(function)
         run(X)
     environment = run.newest.trace.environment
-    assert not environment.variables
+    assert [v.name for v in environment.variables] == ["__code__"]
     assert not environment.containers
 
 
@@ -435,3 +435,31 @@ def test_chains_of_code() -> None:
     assert (*start, Link("item", 0)) in found
     assert (Link("local", "given"), Link("attribute", "rate")) in found
     assert all(chain[0].name != "y" for chain in found)
+
+
+def test_a_change_without_influence_compiles_nothing() -> None:
+    class Data:
+        def __init__(self) -> None:
+            self.items, self.reads = [1.0, 2.0], 0
+
+        def __len__(self) -> int:
+            return len(self.items)
+
+        def __getitem__(self, i: int) -> float:
+            self.reads += 1
+            return self.items[i]
+
+    data = Data()
+    run = compiled(lambda x: x * len(data))
+    run(X)
+    executable = run.newest.executable
+    with pytest.warns(UserWarning, match=r"traced 64 times because of 'reads', now \d+"):
+        for n in range(70):
+            data[0]
+            assert run(X).tolist() == [2, 2], n
+    assert run.newest.executable is executable
+    assert programs(run) == 1
+    assert run.newest.count == 71
+    data.items.append(3.0)
+    assert run(X).tolist() == [3, 3]
+    assert programs(run) == 2

@@ -67,15 +67,15 @@ def _array_differs(text: CallText, array: str, expected: TensorSignature) -> lis
 def _unpack_flat(text: CallText, args: Any, keywords: Any, static: frozenset[Any]) -> bool:
     """If they are different tensors, floats and plain values, not nested: without a signature."""
     things = [*enumerate(args), *keywords.items()]
-    tensors = [id(a) for _, a in things if hasattr(a, "_array")]
+    tensors = [id(a) for _, a in things if hasattr(type(a), "_array")]
     if len(set(tensors)) < len(tensors):
         return False
-    if any(not hasattr(a, "_array") and type(a) not in _PLAIN for _, a in things):
+    if any(not hasattr(type(a), "_array") and type(a) not in _PLAIN for _, a in things):
         return False
     names: list[str] = []
     floats: list[str] = []
     for where, a in things:
-        if hasattr(a, "_array"):
+        if hasattr(type(a), "_array"):
             names.append(f"x{len(text.values)}")
             text.values.append(names[-1])
         elif type(a) is float and where not in static:
@@ -109,10 +109,11 @@ def write_guards(text: CallText) -> None:
     elif trace.modules.attributes or trace.modules.hooked:
         text.use(changes=changes)
         conditions.append(f"changes.now != {modules}.seen and not {modules}.holds()")
-    for variable in trace.environment.variables:
+    environment = trace.environment
+    for variable in environment.variables:
         conditions.append(_variable_differs(text, variable))
-    for container in (*trace.environment.containers, *trace.environment.arrays):
-        conditions.append(f"{text.name('container', container)}.changed()")
+    for guard in (*environment.containers, *environment.arrays, *environment.readings):
+        conditions.append(f"{text.name('guard', guard)}.changed()")
     for position, tensor in trace.captured_arguments.items():
         conditions.append(f"{text.values[position]} is not {text.name('tensor', tensor)}")
     for location, needs in trace.needs:
@@ -146,7 +147,7 @@ def _variable_differs(text: CallText, variable: Variable) -> str:
     now = text.read(variable)
     if is_plain(variable.value):
         return text.differs_in_type(now, variable.value)
-    kind = "optimizer" if isinstance(variable.value, Optimizer) else "fixed"
+    kind = "optimizer" if issubclass(type(variable.value), Optimizer) else "fixed"
     return f"{now} is not {text.name(kind, variable.value)}"
 
 

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.call import execution, guard_code
-from gradwalk.compiler.call.writer import MISS, CallText
+from gradwalk.compiler.call.staleness import Again, Staleness
+from gradwalk.compiler.call.writer import MISS, NEVER, CallText
 from gradwalk.compiler.capture.locations import GeneratorLocation, StateLocation
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program
 from gradwalk.compiler.tracing.aliasing import check_apart, overlap
 from gradwalk.compiler.tracing.arguments import Arguments, order_of
+from gradwalk.compiler.tracing.differences import numbered_alike
 from gradwalk.compiler.tracing.outcome import Alias, Itself, Result, TracedProgram
-from gradwalk.engine.modes import state
+from gradwalk.engine.modes import set_grad_enabled, state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
 from gradwalk.ops.index.indexing import getitem, through
 from gradwalk.tensors.apply import wrap
@@ -38,12 +40,16 @@ class Specialization:
         given: Arguments,
         call: tuple[Any, Any],  # positional arguments, and arguments by name
         static: frozenset[Any],
+        again: Again | None = None,  # traces the function again; None if it is never checked
+        same: Specialization | None = None,  # one with the same program, for what was read before
     ) -> None:
         self.name = name
         self.trace = trace
         self.build = build
         self.signature = given.signature
-        self.executable = build(trace.program, trace.layout)
+        self._static = static
+        self.instead_of = same
+        self.executable: Any = same.executable if same else build(trace.program, trace.layout)
         # The executable, if it offers the parts that a generated call uses.
         self.native = self.executable if hasattr(self.executable, "start") else None
         self.arrays = [memory.array for memory in trace.captured]  # as last found
@@ -65,7 +71,14 @@ class Specialization:
         self.touched = [
             n for n in self.written if not {GeneratorLocation, StateLocation} & kinds[n]
         ]
-        self._gradient: Any = None  # the executable of the second program, once it is needed
+        # The executable of the second program, once it is needed.
+        self._gradient: Any = same._gradient if same else None
+        self.staleness = (
+            None
+            if again is None
+            else Staleness(name, trace, again, call, static, given.signature.tensors)
+        )
+        self.due: int = NEVER if self.staleness is None else self.staleness.first()
         self._text = CallText(self)
         guard_code.write_arguments(self._text, *call, static)
         guard_code.write_guards(self._text)
@@ -76,6 +89,10 @@ class Specialization:
         execution.write_tensors(self._text)
         self._rebind()
         self.call = self._text.function()
+        if same is not None:
+            self._text.use(count=same.count)
+            if NEVER not in (self.due, same.due):
+                self._text.use(due=same._text.things["due"])
 
     @property
     def text(self) -> str:
@@ -87,6 +104,41 @@ class Specialization:
         """Calls so far."""
         count: int = self._text.things["count"]
         return count
+
+    def runs(self, trace: TracedProgram) -> bool:
+        """Whether its executable is right for another trace, made because a guard did not hold."""
+        if len(trace.captured) != len(self.arrays):
+            return False
+        for memory, array in zip(trace.captured, self.arrays, strict=True):
+            if not _alike(memory.array, array):
+                return False
+        return numbered_alike(self.trace, self.arrays, trace)
+
+    @property
+    def unchecked(self) -> str:
+        """Why the function is not traced again; "" if it is."""
+        return "check=False" if self.staleness is None else self.staleness.unchecked
+
+    def check(self, args: Any = None, keywords: Any = None) -> bool:
+        """Trace the function again, for a call with these arguments or some like the first ones,
+        and raise if that gives another program. False if a call would not run this one now."""
+        assert self.staleness is not None
+        if args is None:
+            args, keywords = self.staleness.sample()
+        with set_grad_enabled(self.signature.grad_enabled):
+            arrays = self.memories(args, keywords)
+            if arrays is None:
+                return False
+            self.staleness.check(arrays, args, keywords)
+        return True
+
+    def check_as_scheduled(self, count: int, args: Any, keywords: Any) -> int:
+        """The check of a call after `count` others; return when the next is due."""
+        assert self.staleness is not None
+        given = Arguments(args, keywords, self._static, self.signature.grad_enabled)
+        if given.signature != self.signature:  # native code has yet to see that
+            return count
+        return self.staleness.scheduled(count, self.arrays, args, keywords)
 
     def gradient(self) -> Any:
         """The executable of the second program, built when it is first needed."""

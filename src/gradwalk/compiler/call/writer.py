@@ -20,6 +20,7 @@ from gradwalk.compiler.capture.optimizers import SharedScalar
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
 
+NEVER = -1  # a count that is never reached
 MISS: Any = object()  # what a call returns if a guard of the program does not hold
 # What reading an argument, an option or a variable raises if it is gone or of another type.
 _NOT_THERE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -40,7 +41,8 @@ class CallText:
         self.run: list[str] = []  # lines that run the program
         self.results: list[str] = []  # lines that put results where they belong
         self.answer = "None"  # the expression that is returned
-        self.rebound: list[str] = []  # globals that a call assigns to
+        # Globals that a call assigns to:
+        self.rebound: list[str] = ["due"] if specialization.due != NEVER else []
         self.reused: set[int] = set()  # slots of the tensors that exist before the run
         self.things: dict[str, Any] = {
             "MISS": MISS,
@@ -49,6 +51,8 @@ class CallText:
             "count": 0,  # of the calls so far
             "specialization": specialization,
             "find_again": specialization.find_again,
+            "due": specialization.due,  # the count at which the program is checked
+            "check": specialization.check_as_scheduled,
         }
         self._names: dict[int, str] = {}
         self._counts: dict[str, int] = {}
@@ -63,6 +67,8 @@ class CallText:
         if self.moved:
             lines += [f"if moved and not find_again({self.given()}):", "    return MISS"]
         lines += [*self.scalars, "if look:", "    return specialization.arrays"]
+        if self.specialization.due != NEVER:
+            lines += ["if count >= due:", "    due = check(count, args, keywords)"]
         lines += self.run
         if self.specialization.native is None:
             lines += self.results
@@ -139,6 +145,8 @@ class CallText:
             case Variable("item", holder, key):
                 plain = repr(key) if type(key) in (str, int) else self.name("key", key)
                 return f"{self.name('variables', holder)}[{plain}]"
+            case Variable("method", holder, name):
+                return f"{self.name('object', holder)}.{name}.__func__"
             case Variable(_, holder, name):
                 return f"{self.name('object', holder)}.{name}"
             case ArgumentLocation(position) | ScalarLocation(position):

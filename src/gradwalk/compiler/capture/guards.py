@@ -2,6 +2,8 @@
 
     Variable         a cell of a closure, an element, an attribute: by value or by identity
     Container        the elements of a list, dictionary or set
+    Reading          what a function returns: a context variable, a weak reference, the bytes of a
+                     buffer
     ArrayOutside     the elements of an ndarray
     ModulesGuard     the attributes of modules, and hooks
     OptimizerGuard   the parameters, options and state of an optimizer
@@ -12,8 +14,10 @@ as code. If a guard does not hold, the call traces anew.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import is_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +36,8 @@ MISSING: Any = object()
 
 def is_plain(value: Any) -> bool:
     """Whether a guard compares it by value, and not by identity."""
-    return type(value) in PLAIN or isinstance(value, (np.generic, np.dtype))
+    # Of the type: an object may answer for its class, and anything else, as it likes.
+    return type(value) in PLAIN or issubclass(type(value), (np.generic, np.dtype))
 
 
 def same(now: Any, before: Any) -> bool:
@@ -49,7 +54,7 @@ class Variable(Location):
     It is the location of a tensor if the next call may find another tensor there.
     """
 
-    how: str  # "cell", "item" or "attribute"
+    how: str  # "cell", "item", "attribute", or "method": the function of a bound method
     holder: Any
     name: Any  # or index
     value: Any  # in the trace
@@ -59,14 +64,17 @@ class Variable(Location):
         try:
             if self.how == "cell":
                 return self.holder.cell_contents
-            return self.holder[self.name] if self.how == "item" else getattr(self.holder, self.name)
+            if self.how == "item":
+                return self.holder[self.name]
+            value = getattr(self.holder, self.name)
+            return value.__func__ if self.how == "method" else value
         except (AttributeError, LookupError, TypeError, ValueError):
             return MISSING
 
     def get(self, arguments: Any) -> Any:
         """The tensor, or None if it is none."""
         value = self.now()
-        return value if hasattr(value, "_array") else None
+        return value if hasattr(type(value), "_array") else None
 
     def set(self, value: Any, arguments: Any = ()) -> None:
         if self.how == "cell":
@@ -102,22 +110,26 @@ class Container:
     def note(self) -> None:
         """Note its elements as they are now."""
         self.elements = self.now()
-        count = range(len(self.elements))
-        self.keys: list[Any] = list(self.holder if isinstance(self.holder, dict) else count)
+        self.keys: list[Any] = self.places()
+
+    def places(self) -> list[Any]:
+        """The keys, or the indices, of its elements."""
+        return list(self.holder if _is_mapping(self.holder) else range(len(self.holder)))
 
     def now(self) -> list[Any]:
-        return list(self.holder.values() if isinstance(self.holder, dict) else self.holder)
+        return list(self.holder.values() if _is_mapping(self.holder) else self.holder)
 
     def changed(self) -> bool:
         """Whether it has other elements than noted."""
-        now = self.now()
-        if len(now) == len(self.elements) and all(map(is_, now, self.elements)):
-            return isinstance(self.holder, dict) and list(self.holder) != self.keys
-        count = range(len(now))
-        new = dict(zip(self.holder if isinstance(self.holder, dict) else count, now, strict=True))
+        holder, mapping = self.holder, _is_mapping(self.holder)
+        if len(holder) == len(self.elements) and all(
+            map(is_, holder.values() if mapping else holder, self.elements)
+        ):
+            return mapping and list(holder) != self.keys
+        new = dict(zip(self.places(), self.now(), strict=True))
         old = dict(zip(self.keys, self.elements, strict=True))
         for key in self.free:
-            if hasattr(new.get(key), "_array"):
+            if hasattr(type(new.get(key)), "_array"):
                 del new[key]
                 old.pop(key, None)
         return list(new) != list(old) or not all(map(same, new.values(), old.values()))
@@ -144,6 +156,23 @@ class Container:
             add(self.elements)
 
 
+def _is_mapping(holder: Any) -> bool:
+    return issubclass(type(holder), (dict, MappingProxyType))
+
+
+class Reading:
+    """What a function returned during the search for guards, and must return again."""
+
+    __slots__ = ("read", "value")
+
+    def __init__(self, read: Callable[[], Any]) -> None:
+        self.read = read
+        self.value = read()
+
+    def changed(self) -> bool:
+        return not same(self.read(), self.value)
+
+
 class ArrayOutside:
     """An ndarray that the function reads; if NumPy computes with it, its elements are guarded."""
 
@@ -152,10 +181,20 @@ class ArrayOutside:
     def __init__(self, holder: np.ndarray[Any, Any]) -> None:
         self.holder = holder
         self.read = False  # whether NumPy computes with it for certain
-        self.elements = holder.tobytes()
+        self.note()
+
+    def note(self) -> None:
+        """Note its elements as they are now."""
+        self.elements = self.holder.tobytes()
 
     def changed(self) -> bool:
         return self.holder.tobytes() != self.elements
+
+    def put_back(self) -> None:
+        """Restore its elements."""
+        if not self.holder.dtype.hasobject:
+            before = np.frombuffer(self.elements, self.holder.dtype)
+            self.holder[...] = before.reshape(self.holder.shape)
 
 
 # -- modules ---------------------------------------------------------------------------------------
@@ -184,6 +223,12 @@ class ModulesGuard:
             for module, attributes in captured.met.values()
             for name, value in attributes.items()
             if name not in _OWN and (id(module), name) not in written
+        ]
+        # An object may get a method of its own, in front of that of its class.
+        self.attributes += [
+            (module, "forward", None)
+            for module, attributes in captured.met.values()
+            if "forward" not in attributes and (id(module), "forward") not in written
         ]
         # Of one that the function replaces only its value counts, or that it is a tensor.
         self.attributes += [

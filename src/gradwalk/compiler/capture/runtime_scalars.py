@@ -81,5 +81,8 @@ class RuntimeScalar(AbstractNumber, Arithmetic):
     __int__ = _refusing("int()")
     __index__ = _refusing("an integer")
 
+    def __deepcopy__(self, memo: Any) -> RuntimeScalar:
+        return self  # as of a number
+
     def __getitem__(self, key: Any) -> Any:
         raise TypeError("a number cannot be indexed")

@@ -24,9 +24,37 @@ _INSTALLED = (
 )
 
 
-def vars_of(thing: Any) -> dict[str, Any]:
-    """The attributes of an object; none if it has no dictionary."""
+def is_masked(thing: Any) -> bool:
+    """Whether a class of the user's answers for every attribute of its objects, `__class__` and
+    `__dict__` among them: only `type` tells the truth about those."""
+    return isinstance(type(thing).__getattribute__, FunctionType) and not is_compiled(thing)
+
+
+def vars_of(thing: Any) -> Any:
+    """The attributes in the dictionary of an object; none if it has no dictionary."""
+    if is_masked(thing):
+        try:
+            return object.__getattribute__(thing, "__dict__")
+        except AttributeError:
+            return {}
     return getattr(thing, "__dict__", None) or {}
+
+
+def attributes_of(thing: Any) -> dict[str, Any]:
+    """The attributes of an object, in its dictionary and in slots."""
+    if isinstance(thing, type):
+        return {}
+    attributes = dict(vars_of(thing))
+    if is_masked(thing):
+        return attributes
+    for kind in type(thing).__mro__:
+        listed = vars(kind).get("__slots__", ())
+        for name in (listed,) if isinstance(listed, str) else listed:
+            if name.startswith("__") and not name.endswith("__"):
+                name = f"_{kind.__name__.lstrip('_')}{name}"
+            if not name.startswith("__") and hasattr(thing, name):
+                attributes[name] = getattr(thing, name)
+    return attributes
 
 
 def bound(function: Any, thing: Any) -> dict[str, Any]:
@@ -66,7 +94,7 @@ def is_compiled(thing: Any) -> bool:
     """Whether it is a compiled function."""
     from gradwalk.compiler.introspect.introspection import Introspection
 
-    return isinstance(thing, Introspection)
+    return issubclass(type(thing), Introspection)
 
 
 def is_filled(cell: CellType) -> bool:
@@ -100,6 +128,7 @@ class Link(NamedTuple):
 
 
 Chain = tuple[Link, ...]
+_LONGEST = 24
 
 
 @lru_cache(maxsize=1000)
@@ -178,7 +207,10 @@ class _BytecodeReader:
 
     def go_on(self, link: Link) -> None:
         self.key = []
-        self.now = [(*chain, link) for chain in self.now if len(chain) < 8]
+        for chain in self.now:
+            if len(chain) == _LONGEST:
+                self.chains[chain] = None  # from here on it counts as passed on
+        self.now = [(*chain, link) for chain in self.now if len(chain) < _LONGEST]
 
     def use(self) -> None:
         """End the chain: its value is used."""

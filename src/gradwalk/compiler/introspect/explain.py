@@ -156,6 +156,7 @@ class Explanation(Report):
     captured: list[Array]
     numbers: list[str]  # read at every call
     programs: list[ProgramReport]  # the function, then its gradient if that was asked for
+    unchecked: str = ""  # why the function is not traced again to check the program
 
     def __str__(self) -> str:
         others = (
@@ -166,6 +167,9 @@ class Explanation(Report):
         parts += ["captured", *_indented(self.captured)] if self.captured else []
         if self.numbers:
             text = f"read at every call: {', '.join(self.numbers)}"
+            parts += textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        if self.unchecked:
+            text = f"not checked by tracing it again: {self.unchecked}"
             parts += textwrap.wrap(text, WIDTH, subsequent_indent="  ")
         return "\n".join([*parts, *map(str, self.programs)])
 
@@ -189,6 +193,7 @@ def explain(compiled: Compiled, specialization: Specialization, time: bool = Fal
         captured,
         list(dict.fromkeys(map(str, trace.scalars))),
         [program_report(title, one, compiled.backend) for title, one in executables],
+        specialization.unchecked,
     )
     if time:
         from gradwalk.compiler.backends.llvm.kernel_timing import seconds

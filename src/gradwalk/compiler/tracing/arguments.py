@@ -42,7 +42,7 @@ class Arguments:
         self.tensors: list[Any] = []
         floats: list[float] = []
         nesting: Hashable
-        if not keywords and all(hasattr(a, "_array") for a in args) and _distinct(args):
+        if not keywords and all(hasattr(type(a), "_array") for a in args) and _distinct(args):
             self.tensors += args
             nesting = len(args)
         else:
@@ -61,7 +61,7 @@ class Arguments:
         self.values: list[Any] = self.tensors + floats if floats else self.tensors
 
     def _read(self, thing: Any, static: bool, known: dict[int, int], floats: list[float]) -> Any:
-        if hasattr(thing, "_array"):
+        if hasattr(type(thing), "_array"):
             position = known.get(id(thing))
             if position is None:
                 position = known[id(thing)] = len(self.tensors)
@@ -71,16 +71,19 @@ class Arguments:
             floats.append(thing)
             return float
         elements: Iterable[tuple[Any, Any]] | None = None
-        if isinstance(thing, dict):
+        if issubclass(type(thing), dict):
             elements = thing.items()
         elif is_record(thing):
             elements = [(f.name, getattr(thing, f.name)) for f in dataclasses.fields(thing)]
-        elif isinstance(thing, (tuple, list)):
+        elif issubclass(type(thing), (tuple, list)):
             elements = enumerate(thing)
         if elements is not None:
             parts = [(k, self._read(v, static, known, floats)) for k, v in elements]
+            if type(thing) not in (dict, tuple, list) and not is_record(thing):
+                for name, value in getattr(thing, "__dict__", {}).items():
+                    parts.append((name, self._read(value, True, known, floats)))
             return (type(thing), *parts)
-        if isinstance(thing, np.ndarray):
+        if issubclass(type(thing), np.ndarray):
             raise TraceError(
                 "a compiled function was called with an ndarray; its numbers may change, so it "
                 "must be a tensor.\nFix: gradwalk.from_numpy(array), which shares its memory."
@@ -98,7 +101,7 @@ def order_of(array: Any) -> Any:
 
 def is_record(thing: Any) -> bool:
     """Whether it is an instance of a dataclass: its fields are arguments."""
-    return dataclasses.is_dataclass(thing) and not isinstance(thing, type)
+    return hasattr(type(thing), "__dataclass_fields__")
 
 
 def _distinct(args: tuple[Any, ...]) -> bool:
@@ -116,7 +119,7 @@ class _Fixed:
     def __hash__(self) -> int:
         try:
             return hash(self.value)
-        except TypeError:
+        except (TypeError, ValueError):
             return id(self.value)
 
     def __eq__(self, other: object) -> bool:
@@ -131,20 +134,30 @@ class _Fixed:
 def replaced(tree: Any, tensor: Callable[[Any], Any], number: Callable[[float, str], Any],
              static: frozenset[Any], name: Any) -> Any:  # fmt: skip
     """The same nesting with tensors and floats replaced."""
-    if hasattr(tree, "_array"):
+    if hasattr(type(tree), "_array"):
         return tensor(tree)
     if type(tree) is float and name not in static:
         return number(tree, str(name))
-    if isinstance(tree, dict):
-        return {k: replaced(v, tensor, number, static, name) for k, v in tree.items()}
+    if issubclass(type(tree), dict):
+        parts = {k: replaced(v, tensor, number, static, name) for k, v in tree.items()}
+        if type(tree) is dict:
+            return parts
+        made = copy.copy(tree)  # with its attributes
+        dict.update(made, parts)
+        return made
     if is_record(tree):
         made = copy.copy(tree)
         for field in dataclasses.fields(tree):
             part = replaced(getattr(tree, field.name), tensor, number, static, name)
             object.__setattr__(made, field.name, part)
         return made
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+    if issubclass(type(tree), tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(replaced(v, tensor, number, static, name) for v in tree))
-    if isinstance(tree, (tuple, list)):
-        return type(tree)([replaced(v, tensor, number, static, name) for v in tree])
+    if issubclass(type(tree), (tuple, list)):
+        listed = [replaced(v, tensor, number, static, name) for v in tree]
+        if not issubclass(type(tree), list) or type(tree) is list:
+            return type(tree)(listed)
+        made = copy.copy(tree)
+        list.__setitem__(made, slice(None), listed)
+        return made
     return tree

@@ -19,6 +19,14 @@ class TraceError(RuntimeError):
     """A function that `gradwalk.compile` cannot follow without freezing a value."""
 
 
+class LeakedError(TraceError):
+    """The use of an array that an earlier trace made."""
+
+
+class StaleError(TraceError):
+    """A compiled program that is no longer what its function does."""
+
+
 def _asked_at() -> tuple[Any, int]:
     """The innermost line outside gradwalk and NumPy that led here."""
     frame: Any = sys._getframe(1)
@@ -30,11 +38,13 @@ def _asked_at() -> tuple[Any, int]:
     return None, -1
 
 
-def untraceable(what: str, fix: str, **lines: tuple[Any, int]) -> TraceError:
+def untraceable(
+    what: str, fix: str, kind: Any = TraceError, **lines: tuple[Any, int]
+) -> TraceError:
     """The error with the line that asked, further lines by name, and what to do instead."""
     text = [f"{what}\n  at:        {where_text(*_asked_at())}"]
     text += [f"  {name + ':':<11}{where_text(*line)}" for name, line in lines.items()]
-    error = TraceError("\n".join(text) + f"\nFix: {fix}")
+    error: TraceError = kind("\n".join(text) + f"\nFix: {fix}")
     tracer = state.here.tracer
     if tracer is not None:  # the function may catch it, and must not go on
         tracer.refusals.append(error)

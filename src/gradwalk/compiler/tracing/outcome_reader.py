@@ -19,7 +19,7 @@ from gradwalk.compiler.capture.locations import (
     TensorLocation,
 )
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
-from gradwalk.compiler.capture.user_code import is_filled, vars_of
+from gradwalk.compiler.capture.user_code import attributes_of, is_filled
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program, Scalar, Term
 from gradwalk.compiler.passes.simplify import drop_unused
 from gradwalk.compiler.tracing.arguments import UNALIGNED, order_of
@@ -159,7 +159,7 @@ class OutcomeReader:
             self.numerals.append((Numeral(type(thing.value) is int), thing))
             return self.numerals[-1][0]
         _refuse_to_return(thing)
-        attributes = _attributes(thing)
+        attributes = attributes_of(thing)
         if any(_is_abstract(leaf) for leaf in leaves(list(attributes.values()))):
             made = {name: mapped(self._leaf, value) for name, value in attributes.items()}
             return Record(type(thing), made)
@@ -399,20 +399,7 @@ def _is_abstract(thing: Any) -> bool:
         return True
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         return False
-    return any(_is_abstract(leaf) for leaf in leaves(list(_attributes(thing).values())))
-
-
-def _attributes(thing: Any) -> dict[str, Any]:
-    """The attributes of an object, in its dictionary and in slots."""
-    if isinstance(thing, type):
-        return {}
-    attributes = dict(vars_of(thing))
-    for kind in type(thing).__mro__:
-        listed = vars(kind).get("__slots__", ())
-        for name in (listed,) if isinstance(listed, str) else listed:
-            if not name.startswith("__") and hasattr(thing, name):
-                attributes[name] = getattr(thing, name)
-    return attributes
+    return any(_is_abstract(leaf) for leaf in leaves(list(attributes_of(thing).values())))
 
 
 def _done(node: Any) -> bool:

@@ -7,6 +7,7 @@ guards.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -38,8 +39,11 @@ def trace(
     keywords: dict[str, Any] | None = None,
     static: frozenset[Any] = frozenset(),
     names: Sequence[str] = (),
+    again: bool = False,
 ) -> TracedProgram:
     """Run `function` once on stand-ins for its arguments and return what it did.
+
+    `again` puts back all that it changed, and warns of nothing.
 
     If an argument is also a tensor that the function knows by itself (a parameter of a module it
     uses), begin again and capture it.
@@ -48,7 +52,7 @@ def trace(
     rebound = True  # whether a variable may refer to another tensor in the next call
     while True:
         try:
-            traced = _trace(function, args, keywords or {}, static, names, known, rebound)
+            traced = _trace(function, args, keywords or {}, static, names, known, rebound, again)
         except ArgumentIsCaptured as given:
             known.add(id(given.tensor))
         else:
@@ -73,11 +77,13 @@ def _trace(
     names: Sequence[str],
     known: set[int],
     rebound: bool,
+    again: bool,
 ) -> TracedProgram:
     tracer = Tracer()
     with _one_at_a_time:
-        environment = Environment(function, _objects(names, args, keywords))
-        with tracing(tracer), _taken_back(environment):
+        given = _objects(names, args, keywords)
+        environment = Environment(function, given, _inside([args, keywords]))
+        with tracing(tracer), _taken_back(environment, again):
             for optimizer in environment.optimizers:  # before the function reads a learning rate
                 capture_optimizer(tracer, optimizer)
             if rebound:
@@ -93,20 +99,22 @@ def _trace(
             code = getattr(function, "__code__", None)
             for module in environment.modules:
                 tracer.modules.enter_lists(module)
-            assigned = environment.settle(code, tracer.modules.before.keys())
+            assigned = environment.settle(code, tracer.modules.before.keys(), again)
             traced = OutcomeReader(tracer, standing, environment, assigned).read(result)
         standing.originals.clear()  # a cycle refers to them, and is not freed at once
         return traced
 
 
 @contextmanager
-def _taken_back(environment: Environment) -> Iterator[None]:
+def _taken_back(environment: Environment, again: bool) -> Iterator[None]:
     """If the run fails, remove what it made from outside."""
     try:
         yield
     except BaseException:
         with suppress(TraceError):
             environment.put_back()
+        if again:
+            environment.put_all_back()
         raise
 
 
@@ -117,10 +125,26 @@ def _objects(names: Sequence[str], args: Any, keywords: Any) -> dict[str, Any]:
         name: thing
         for name, thing in given.items()
         if not is_plain(thing)
-        and not hasattr(thing, "_array")
-        and not isinstance(thing, (tuple, list, dict))
+        and not hasattr(type(thing), "_array")
+        and not issubclass(type(thing), (tuple, list, dict))
         and not is_record(thing)
     }
+
+
+def _inside(tree: Any) -> Iterator[Any]:
+    """The same, of those that have no name of their own: they are in lists, dictionaries and
+    records, or among `*args`."""
+    if issubclass(type(tree), (dict, list)) and type(tree) not in (dict, list):
+        yield tree
+    if issubclass(type(tree), dict):
+        tree = list(tree.values())
+    elif is_record(tree):
+        tree = [getattr(tree, field.name) for field in dataclasses.fields(tree)]
+    if issubclass(type(tree), (tuple, list)):
+        for part in tree:
+            yield from _inside(part)
+    elif not is_plain(tree) and not hasattr(type(tree), "_array"):
+        yield tree
 
 
 class StandIns:

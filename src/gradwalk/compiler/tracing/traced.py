@@ -8,14 +8,15 @@ Each write gives the owner a new term; nothing in the program is ever overwritte
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.ir.program import Constant, Term
+from gradwalk.compiler.ir.program import Constant, Term, forward
 from gradwalk.compiler.tracing import numpy_calls
-from gradwalk.compiler.tracing.errors import numbers_wanted, untraceable
+from gradwalk.compiler.tracing.errors import LeakedError, numbers_wanted, untraceable
 from gradwalk.compiler.tracing.memory_order import (
     CONTIGUOUS,
     MemoryLayout,
@@ -23,6 +24,7 @@ from gradwalk.compiler.tracing.memory_order import (
     must_copy,
     without_ones,
 )
+from gradwalk.engine.tree import mapped
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.op import Op
@@ -42,6 +44,10 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     """The operator that writes ufunc(x, other) to x."""
 
     def operator(x: Traced, other: Any) -> Any:
+        real = x.real()
+        if real is not None:
+            ufunc(real, real_of(other), out=real)
+            return x
         return numpy_calls.apply_ufunc(x.tracer, ufunc, "__call__", (x, other), {"out": (x,)})
 
     return operator
@@ -71,6 +77,15 @@ class Traced(AbstractArray, Arithmetic):
         self.picked: Picks = ()
         self.writeable = True
         self.line = caller() if term.call is None else term.call.line
+
+    def real(self) -> np.ndarray[Any, Any] | None:
+        """The array that this stands for, in a thread that does not trace: to others a trace is
+        not to be noticed."""
+        tracer = self.tracer
+        if threading.get_ident() == tracer.thread and not tracer.closed:
+            return None
+        known = tracer.outside.get(id(self))
+        return None if known is None else known[1]
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -148,6 +163,9 @@ class Traced(AbstractArray, Arithmetic):
 
     def view(self) -> Traced:
         """Another handle on the same memory."""
+        real: Any = self.real()
+        if real is not None:
+            return real.view()
         view = Traced(self.tracer, self.term, self.layout)
         view.base, view.chain, view._seen = self.owner, self.chain, self.owner.version
         view.sure, view.picked, view.writeable = self.sure, self.picked, self.writeable
@@ -210,6 +228,10 @@ class Traced(AbstractArray, Arithmetic):
 
     def become(self, op: Op, operands: list[Any], attrs: dict[str, Any]) -> None:
         """Write op(*operands) to the memory, cast and broadcast as NumPy does with `out=`."""
+        real = self.real()
+        if real is not None:
+            real[...] = forward(op, [real_of(o) for o in operands], attrs)
+            return
         if op is indexing.setitem:
             self.put(attrs["index"], operands[1], tuple(operands[2:]))
             return
@@ -292,6 +314,9 @@ class Traced(AbstractArray, Arithmetic):
 
     def copy(self, order: str = "C") -> Traced:
         """The same numbers in memory of their own: no call, since terms never change."""
+        real: Any = self.real()
+        if real is not None:
+            return real.copy()
         return Traced(self.tracer, self.term)
 
     def astype(self, dtype: Any, copy: bool = True) -> Traced:
@@ -326,6 +351,9 @@ class Traced(AbstractArray, Arithmetic):
 
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
         """The numbers of a constant; anything else has none yet."""
+        real = self.real()
+        if real is not None:
+            return real
         known = constant_of(self.term)
         if known is None:
             raise numbers_wanted(how, self, self.line)
@@ -336,6 +364,9 @@ class Traced(AbstractArray, Arithmetic):
         return constant_of(self.term) is not None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        real = self.real()
+        if real is not None:
+            return np.array(real, dtype, copy=copy)
         if self.tracer.closed:
             raise leaked(self)
         raise numbers_wanted("a NumPy array", self, self.line)
@@ -360,6 +391,10 @@ class Traced(AbstractArray, Arithmetic):
         return one.tracer.compute(op, args, attrs)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        real = self.real()
+        if real is not None:
+            real[key] = real_of(value)
+            return
         index, arrays = indexing.from_user_index(key)
         self.put(index, value, tuple(arrays))
 
@@ -371,12 +406,24 @@ class Traced(AbstractArray, Arithmetic):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if any(hasattr(i, "_node") for i in inputs):
             return NotImplemented  # a Tensor decides
+        if any(isinstance(i, Traced) and i.real() is not None for i in inputs):
+            given = {name: mapped(real_of, value) for name, value in keywords.items()}
+            return getattr(ufunc, method)(*map(real_of, inputs), **given)
         return numpy_calls.apply_ufunc(self.tracer, ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        if self.real() is not None:
+            given = {name: mapped(real_of, value) for name, value in keywords.items()}
+            return function(*mapped(real_of, tuple(args)), **given)
         if self.tracer.closed and function not in (np.shape, np.ndim, np.size):
             raise leaked(self)
         return numpy_calls.apply_function(function, args, keywords)
+
+
+def real_of(operand: Any) -> Any:
+    """What another thread computes with instead of a traced array; other operands as they are."""
+    real = operand.real() if isinstance(operand, Traced) else None
+    return operand if real is None else real
 
 
 def leaked(array: Traced) -> Exception:
@@ -385,6 +432,7 @@ def leaked(array: Traced) -> Exception:
         f"{array!r} was made while a compiled function was traced and kept outside of it (in an "
         "attribute, a list, a global): it never receives values.",
         "return it from the compiled function.",
+        LeakedError,
         **{"made at": array.line},
     )
 

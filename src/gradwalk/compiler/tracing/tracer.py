@@ -7,6 +7,7 @@ when everything is put back.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,15 +17,15 @@ import numpy as np
 
 from gradwalk.compiler.capture.captured_tensors import CapturedTensor, Storage
 from gradwalk.compiler.capture.guards import Variable, hooks_of
-from gradwalk.compiler.capture.locations import GradientLocation, TensorLocation
+from gradwalk.compiler.capture.locations import ArgumentLocation, GradientLocation, TensorLocation
 from gradwalk.compiler.capture.modules import CapturedModules
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
-from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term
+from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term, forward
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
 from gradwalk.compiler.tracing.memory_order import layout_of, result_layout
 from gradwalk.compiler.tracing.random_calls import TracedStream
-from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked
+from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked, real_of
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.modes import no_grad, switch
 from gradwalk.graph.abstract import is_array, traces
@@ -53,6 +54,9 @@ class Tracer:
 
     def __init__(self) -> None:
         self.closed = False
+        self.thread = threading.get_ident()
+        # For other threads, by the id of a traced array: itself, and the array that it stands for.
+        self.outside: dict[int, tuple[Traced, Any]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -93,6 +97,8 @@ class Tracer:
 
     def compute(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Record op(*operands); return traced arrays for what NumPy would have computed."""
+        if any(isinstance(o, Traced) and o.real() is not None for o in operands):
+            return forward(op, [real_of(o) for o in operands], attrs)
         if self.closed:
             raise leaked(next(o for o in operands if isinstance(o, Traced)))
         if op.array_only:
@@ -342,6 +348,8 @@ class Tracer:
             traced = self._storage(array).traced if variable else self.lifted(array)
             if id(array) in self.storages:
                 self.storages[id(array)].locations.append(location)
+        if not isinstance(location, ArgumentLocation):
+            self.outside[id(traced)] = (traced, captured.array)
         captured.traced = tensor._array = traced
         if tensor._node is not None:  # it was computed outside: a leaf to this trace
             tensor._node, tensor._index, tensor._view = None, 0, None
