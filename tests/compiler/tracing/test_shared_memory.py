@@ -108,6 +108,20 @@ def test_leaves_that_a_result_does_not_reach_get_no_gradient() -> None:
     assert b.grad is None
 
 
+def test_a_returned_view_has_the_history_of_a_later_write() -> None:
+    layer = nn.Linear(1, 3, bias=False)
+
+    @gw.compile
+    def step(x: Any) -> Any:
+        y = layer(x)
+        y[::2].zero_()
+        return y
+
+    step(gw.ones(1)).sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.tolist() == [[0], [1], [0]]
+
+
 def test_only_the_backward_of_what_was_overwritten_fails() -> None:
     w = gw.ones(2, requires_grad=True)
 

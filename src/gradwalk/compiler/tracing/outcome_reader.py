@@ -42,6 +42,7 @@ from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.versions import owner_of
 from gradwalk.ops.shape.reshaping import clone
+from gradwalk.tensors.apply import refresh
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.trace_function import StandIns
@@ -178,6 +179,8 @@ class OutcomeReader:
         if id(tensor) in captured:
             self.tensors.append(Itself(captured[id(tensor)].location))
             return slot
+        if tensor._view is not None:
+            refresh(tensor)  # what it is a view of may have got another history since
         if tensor._node is not None and not _done(tensor._node):
             self.graphs.append((slot, tensor))
         self.tensors.append((tensor._array, tensor._requires_grad))
