@@ -93,9 +93,8 @@ THREADS_AT, SHARES_AT = 56, 48  # bits of @word
 NUMBERS = 2**48 - 1
 PYTHON = 2  # what @owner is if it is no call, but thread_pool.py
 UNTIL, FEWER, LEVEL, BALANCE = range(4)  # of @paces
-HIGHEST = 7  # level: fewer threads for 128 times as long as was lost,
-LONGEST = 500_000_000  # but for no more nanoseconds than these
-CREDIT = 10_000_000  # nanoseconds gained that may be lost again
+HIGHEST = 7  # level: fewer threads for 128 times as long as was lost
+CREDIT = 10_000_000  # nanoseconds gained that may be lost again, and the most that one call counts
 
 
 def _number(f: RuntimeFunction, word: str) -> str:
@@ -317,7 +316,7 @@ def _adapt(f: RuntimeFunction) -> None:
         f.give()
     now = f.ours("i64", "now")
     allowed = f.bits("shl", usual, f.select(fewer, "i64", 1, 0))
-    change = f.subtract(f.subtract(now, "%begin"), allowed)
+    change = f.smaller(f.subtract(f.subtract(now, "%begin"), allowed), CREDIT)
     balance = f.larger(f.add(f.word("@paces", BALANCE), change), -CREDIT)
     f.store_word(balance, "@paces", BALANCE)
     with f.when(f.compare("sle", balance, -CREDIT)):
@@ -325,7 +324,7 @@ def _adapt(f: RuntimeFunction) -> None:
     with f.when(f.compare("sle", balance, late)):
         f.give()
     level = f.smaller(f.add(f.word("@paces", LEVEL), 2), HIGHEST)
-    pause = f.smaller(f.bits("shl", balance, level), LONGEST)
+    pause = f.bits("shl", balance, level)
     one_less = f.subtract("%threads", 1)
     new = {UNTIL: f.add(now, pause), FEWER: one_less, LEVEL: level, BALANCE: 0}
     for place, value in new.items():
