@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 import threading
 import warnings
@@ -15,9 +17,8 @@ from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
-from gradwalk.graph.forking import survives_fork
 from gradwalk.graph.source import caller
-from gradwalk.graph.versions import touch
+from gradwalk.graph.versions import advancing, touch
 from gradwalk.ops.shape.reshaping import clone
 
 # Makes a tensor of an array (and a node); tensor.py, which imports this module, sets it.
@@ -116,7 +117,6 @@ def grad(
 _alone = 0
 # Threads may add to the same leaf. NumPy lets other threads run while it adds large arrays.
 _adding = threading.Lock()
-survives_fork(_adding)
 
 
 def measure_references() -> None:
@@ -158,6 +158,16 @@ def accumulate(tensor: Any, g: Any) -> None:
             touch(known._array, *caller())
 
 
+@functools.cache
+def _open_locks_in_children() -> None:
+    """Let a forked child find the locks open; a thread that held one does not exist there."""
+    if hasattr(os, "register_at_fork"):
+        for lock in (_adding, advancing):
+            os.register_at_fork(
+                before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+            )
+
+
 def _sweep(
     roots: list[tuple[Any, int, Any]],
     deliver: Callable[[Any, Any], None],
@@ -166,6 +176,7 @@ def _sweep(
     retain: bool,
 ) -> None:
     keep_freed_memory()
+    _open_locks_in_children()
     mode = enable_grad if create_graph else no_grad
     watcher = state.here.watcher
     with mode(), np.errstate(all="ignore"):

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.graph.abstract import is_array
-from gradwalk.graph.forking import survives_fork
 
 
 class Clock:
@@ -84,8 +83,7 @@ class View(NamedTuple):
 
 
 clock = Clock()
-_advancing = threading.Lock()  # two threads must not get the same time
-survives_fork(_advancing)
+advancing = threading.Lock()  # two threads must not get the same time
 _stamps: dict[int, Stamp] = {}
 
 
@@ -150,7 +148,7 @@ def touch_together(noted: Together) -> None:
 
 def touch_stamps(stamps: Iterable[Stamp], code: CodeType | None, position: int) -> int:
     """Note that the memory of these stamps was changed at this line; returns the time."""
-    with _advancing:
+    with advancing:
         clock.now = now = clock.now + 1
     for stamp in stamps:
         stamp.time = now
