@@ -162,7 +162,8 @@ def accumulate(tensor: Any, g: Any) -> None:
 def _open_locks_in_children() -> None:
     """Let a forked child find the locks open; a thread that held one does not exist there."""
     if hasattr(os, "register_at_fork"):
-        for lock in (_adding, advancing):
+        # The last one registered is taken first; `accumulate` takes `advancing` inside `_adding`.
+        for lock in (advancing, _adding):
             os.register_at_fork(
                 before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
             )
