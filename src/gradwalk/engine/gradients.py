@@ -15,7 +15,7 @@ from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
-from gradwalk.graph.fork_locks import BRIEF, fork_safe, watch_forks
+from gradwalk.graph.fork_locks import GRADIENT, fork_safe, watch_forks
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.shape.reshaping import clone
@@ -115,7 +115,7 @@ def grad(
 # between versions of Python, so it is measured; 0 is safe: every gradient is copied.
 _alone = 0
 # Threads may add to the same leaf. NumPy lets other threads run while it adds large arrays.
-_adding = fork_safe(threading.Lock(), BRIEF)
+_adding = fork_safe(threading.Lock(), GRADIENT)
 
 
 def measure_references() -> None:

@@ -22,7 +22,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 LockType = TypeVar("LockType")
-CALL, TRACE, POOL, CODE, LLVM, BRIEF = range(6)  # from the outermost to the innermost
+# From the outermost to the innermost: adding a gradient takes the time of a write.
+CALL, TRACE, POOL, CODE, LLVM, GRADIENT, BRIEF = range(7)
 PATIENCE = 5.0
 
 _depths: dict[weakref.ref[Any], int] = {}  # of all locks
@@ -33,7 +34,7 @@ def fork_safe(lock: LockType, depth: int) -> LockType:
     """The lock itself; forked processes get it free once `watch_forks` was called."""
     forget: Callable[..., Any] = _depths.pop
     _depths[weakref.ref(lock, forget)] = depth
-    if depth != BRIEF:
+    if depth < GRADIENT:
         watch_forks()
     return lock
 
