@@ -79,6 +79,15 @@ def wait_long() -> str:
     return f.finish()
 
 
+def wait_unless_first() -> str:
+    """All threads but the first loop args[0] times."""
+    f = Kernel("wait_unless_first")
+    place = f.set("alloca i64")
+    with f.when(f.differ("%thread", 0)), f.loop(0, f.argument(0)) as i:
+        f.do(f"store volatile i64 {i.index}, ptr {place}")
+    return f.finish()
+
+
 _lock = threading.Lock()
 _library: list[Library] = []
 
@@ -87,6 +96,7 @@ def kernels() -> Library:
     """All of them, compiled once."""
     with _lock:
         if not _library:
-            texts = {f.__name__: f() for f in (scale, turn_round, count_up, wait_long)}
+            made = (scale, turn_round, count_up, wait_long, wait_unless_first)
+            texts = {f.__name__: f() for f in made}
             _library.append(compile_text(texts))
         return _library[0]

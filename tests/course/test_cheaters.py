@@ -199,4 +199,5 @@ def test_the_learners_process_knows_no_answers() -> None:
         arguments = Path(f"/proc/{learner._process.pid}/cmdline")
         if sys.platform == "linux":
             assert b"checked" not in arguments.read_bytes()
+        learner.begin()
         assert learner.load() is None

@@ -97,9 +97,10 @@ def test_questions_that_make_no_sense(folder: Path, monkeypatch: pytest.MonkeyPa
     assert "Windows" in missing
 
 
-def test_help_says_that_it_is_no_sandbox() -> None:
+def test_help_says_what_keeps_files_in() -> None:
     output = " ".join(run("check", "--help").replace("│", " ").split())
-    assert "This is not a sandbox" in output
+    assert "On Linux the kernel prevents it" in output
+    assert "the report says what is not enforced" in output
     assert max(map(len, run("--help").splitlines())) <= 80
 
 

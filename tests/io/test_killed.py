@@ -83,3 +83,6 @@ def test_killed_ten_times_and_resumed(tmp_path: Path) -> None:
     finished(start(broken, steps))
     ends = [(folder / "final.safetensors").read_bytes() for folder in (whole, broken)]
     assert ends[0] == ends[1]
+    for folder in (whole, broken):
+        names = sorted(path.name for path in folder.iterdir())
+        assert names == ["final.safetensors", "run.safetensors", "run.safetensors.previous"]

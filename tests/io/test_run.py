@@ -114,6 +114,10 @@ def test_special_numbers_and_tensors_are_kept(tmp_path: Path) -> None:
 def test_what_cannot_be_saved_is_named(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"settings\.when holds PosixPath|settings\.when holds Win"):
         gw.save_run(tmp_path / "run", settings={"when": tmp_path})
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="notes is nested too deeply"):
+        gw.save_run(tmp_path / "run", notes=endless)
     with pytest.raises(ValueError, match="taken"):
         gw.save_run(tmp_path / "run", random=1)
     assert os.listdir(tmp_path) == []

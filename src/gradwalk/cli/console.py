@@ -12,6 +12,8 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from gradwalk.io.atomic import write_atomically
+
 PLAIN_SIGNS = "gradwalk.plain_signs"  # the handler of signs that a terminal cannot show
 _PLAIN = {
     "−": "-", "×": "*", "·": "*", "⋅": "*", "σ": "sigmoid", "∂": "d", "Σ": "sum", "‖": "|",
@@ -62,7 +64,7 @@ def write(text: str, path: str, what: str, quiet: bool = False) -> None:
     if path == "-":
         typer.echo(text, nl=False)
         return
-    Path(path).write_text(text, encoding="utf-8")
+    write_atomically(Path(path), [text.encode()])
     if not quiet:
         typer.echo(f"wrote {path}: {what}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json as json_text
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,15 +22,16 @@ from gradwalk.course.checker.grading import CheckedFile, check_files, starter
 from gradwalk.course.checker.process import ProcessLimits, supported
 from gradwalk.course.checker.trials import OUT_OF, STAGES
 from gradwalk.course.quiz.quiz import FORMATS, make_quiz
+from gradwalk.io.atomic import write_atomically
 
 _CHECK = (
     "Run each file's class Value on graphs, grade it, and explain what is wrong.\n\n"
     "The exit status is 0 if every file has all points, else 1. Several files are checked in "
     "parallel on all cores; a failure in one does not stop the others.\n\n"
     "Each file runs in its own process, with limits on time and memory. It returns only numbers, "
-    "and a file that imports another engine, ends early or tampers with the checker scores 0. "
-    "[bold]This is not a sandbox[/bold] against malicious code: run untrusted files in a "
-    "container.\n\n"
+    "and a file that imports another engine, ends early, touches other files or tampers with the "
+    "checker scores 0. On Linux the kernel prevents it; where it cannot, the report says what is "
+    "not enforced, and files from strangers belong in a container.\n\n"
     "[bold]Examples[/bold]\n\n"
     "  gradwalk course check engine.py\n"
     "  gradwalk course check submissions/*.py --csv > points.csv"
@@ -49,10 +51,10 @@ def start(
     ] = Path("engine.py"),
 ) -> None:
     """Write a starter file: a class Value with empty methods and a description of the task."""
-    if file.exists():
+    if os.path.lexists(file):
         raise fail(f"{file} exists already. Fix: choose another name.")
-    with reported(), file.open("x", encoding="utf-8") as out:
-        out.write(starter())
+    with reported():
+        write_atomically(file, [starter().encode()])
     typer.echo(f"wrote {file}; edit it, then run: gradwalk course check {file}")
 
 
@@ -91,6 +93,8 @@ def check(
         _print_one(checked[0])
     else:
         _print_class(checked, details)
+    for words in dict.fromkeys(words for one in checked for words in one.not_enforced):
+        typer.echo(f"Not enforced on this system: {words}.", err=True)
     if not all(one.passed for one in checked):
         raise typer.Exit(1)
 

@@ -21,7 +21,8 @@ from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
 from gradwalk.engine.allocator import keep_freed_memory
-from gradwalk.engine.modes import state
+from gradwalk.engine.modes import current
+from gradwalk.graph.fork_locks import CALL, fork_safe
 from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
 
@@ -62,14 +63,14 @@ class Compiled(Introspection):
         self.name = getattr(function, "__qualname__", type(function).__name__)
         self.newest: Specialization | None = None  # for explain() and source()
         self._warned = self._warned_of_numpy = False
-        self._lock = threading.Lock()  # a program has one set of buffers
+        self._lock = fork_safe(threading.Lock(), CALL)  # a program has one set of buffers
         self._last = lambda args, keywords, here: MISS  # the call of the program that ran last
         self._attribute = None
         if not isinstance(function, Module):
             functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        here = state.here
+        here = current()
         if here.watcher is not None:  # inside another trace, or recorded: as if not compiled
             return self.function(*args, **keywords)
         with self._lock:

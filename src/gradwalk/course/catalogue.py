@@ -61,8 +61,8 @@ class Catalogue:
         if path is None:
             return {}
         try:
-            words = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+            words = json.loads(_text(path))
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is not JSON: {error}") from None
         if not isinstance(words, dict) or not all(isinstance(w, str) for w in words.values()):
             raise ValueError(f"{path} must be one object of texts: {{key: words}}")
@@ -74,7 +74,7 @@ class Catalogue:
             f"{path}, {fault}"
             for name, path in self.files.items()
             if name.endswith(".md")
-            for fault in faults(path.read_text(encoding="utf-8"))
+            for fault in faults(_text(path))
         ]
 
     def index(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Catalogue:
 
 def front_matter(path: Path) -> dict[str, Any]:
     """Read the block at the head of a lesson; title, minutes and order must be in it."""
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    lines = _text(path).removeprefix("\ufeff").splitlines()
     end = next((i for i, line in enumerate(lines) if i and line.strip() == "---"), None)
     if not lines or lines[0].strip() != "---" or end is None:
         raise ValueError(f"{path} does not begin with a block between two lines of ---")
@@ -103,7 +103,7 @@ def front_matter(path: Path) -> dict[str, Any]:
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)} in the block it begins with")
     for key in _WHOLE_NUMBERS:
-        if not fields[key].isdecimal():
+        if not fields[key].isdecimal() or len(fields[key]) > 9:
             raise ValueError(f"{path}: {key} is '{fields[key]}', and must be a whole number")
         fields[key] = int(fields[key])
     return fields
@@ -111,4 +111,11 @@ def front_matter(path: Path) -> dict[str, Any]:
 
 def count_tasks(path: Path) -> int:
     """How many tasks a lesson has: what progress is counted against."""
-    return sum(kind in TASKS for kind, _, _ in fenced(path.read_text(encoding="utf-8")))
+    return sum(kind in TASKS for kind, _, _ in fenced(_text(path)))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: {error}. Fix: save it as UTF-8") from None

@@ -139,7 +139,10 @@ def characters(source: str | Path, length: int = 64, vocabulary: str | None = No
     >>> len(gw.data.characters("to be or not to be", length=8))
     10
     """
-    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    try:
+        text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{source} is not UTF-8 text: {error}. Fix: save it as UTF-8.") from None
     return Characters(text, length, vocabulary)
 
 

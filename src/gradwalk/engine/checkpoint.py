@@ -15,7 +15,7 @@ import numpy as np
 
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import AutogradError, made_at, name_of
-from gradwalk.engine.modes import enable_grad, state
+from gradwalk.engine.modes import enable_grad, state, switch
 from gradwalk.engine.tree import leaves, mapped
 from gradwalk.graph.abstract import is_array, numbers_of
 from gradwalk.graph.node import Node
@@ -57,11 +57,12 @@ class _Region:
 
     def run(self) -> Any:
         nodes: list[Node] = []
-        outer, state.here.listener = state.here.listener, nodes.append
+        outer = state.here.listener
+        switch(listener=nodes.append)
         try:
             result = self.function(*self.args, **self.keywords)
         finally:
-            state.here.listener = outer
+            switch(listener=outer)
         self.ended = clock.now
         self.traces = _traces(result)
         for index, node in enumerate(nodes):
@@ -87,7 +88,8 @@ class _Region:
                 self._refuse_changed(tensor, tensor._array, self.began, clock.now)
         nodes: list[Node] = []
         now, again = _random_state(), clock.now
-        outer, state.here.listener = state.here.listener, nodes.append
+        outer = state.here.listener
+        switch(listener=nodes.append)
         _set_random_state(self.random)
         try:
             with enable_grad():
@@ -96,7 +98,7 @@ class _Region:
                 keywords = mapped(_stand_in, self.keywords)
                 result = self.function(*args, **keywords)
         finally:
-            state.here.listener = outer
+            switch(listener=outer)
             _set_random_state(now)
         self._compare(nodes)
         for index, node in enumerate(nodes):

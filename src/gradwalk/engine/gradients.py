@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
+from gradwalk.graph.fork_locks import BRIEF, fork_safe
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.shape.reshaping import clone
@@ -95,6 +97,9 @@ def grad(
             g = g[tensor._index]
         if g is None and materialize_grads:
             g = filled(tensor.shape, tensor.dtype, 0)
+            if create_graph:  # as in PyTorch: it can be differentiated, like the others
+                g = wrap(g)
+                g.requires_grad = True
         if g is None and not allow_unused:
             raise AutogradError(
                 f"{name_of(tensor)} was not used to compute the output, so it has no gradient.\n"
@@ -109,6 +114,8 @@ def grad(
 # The reference count of an array that only the walk holds, as `accumulate` sees it. It differs
 # between versions of Python, so it is measured; 0 is safe: every gradient is copied.
 _alone = 0
+# Threads may add to the same leaf. NumPy lets other threads run while it adds large arrays.
+_adding = fork_safe(threading.Lock(), BRIEF)
 
 
 def measure_references() -> None:
@@ -135,18 +142,19 @@ def accumulate(tensor: Any, g: Any) -> None:
             f"changed after it was used.\n  made at:   {made_at(tensor)}\n"
             "Fix: assign to .data only between backward() and the next forward pass."
         )
-    if hasattr(g, "_node"):  # it has a graph of its own: never added in place
-        tensor._grad = clone(g) if tensor._grad is None else tensor._grad + g
-        return
-    known = tensor._grad
-    if known is None:
-        alone = sys.getrefcount(g) <= _alone and g.base is None and g.flags.writeable
-        tensor._grad = wrap(g if alone else own_copy(g))
-    elif known.requires_grad or not known._array.flags.writeable:
-        tensor._grad = wrap(known._array + g)
-    else:
-        known._array += g
-        touch(known._array, *caller())
+    with _adding:
+        if hasattr(g, "_node"):  # it has a graph of its own: never added in place
+            tensor._grad = clone(g) if tensor._grad is None else tensor._grad + g
+            return
+        known = tensor._grad
+        if known is None:
+            alone = sys.getrefcount(g) <= _alone and g.base is None and g.flags.writeable
+            tensor._grad = wrap(g if alone else own_copy(g))
+        elif known.requires_grad or not known._array.flags.writeable:
+            tensor._grad = wrap(known._array + g)
+        else:
+            known._array += g
+            touch(known._array, *caller())
 
 
 def _sweep(

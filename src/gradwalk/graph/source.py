@@ -15,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from types import CodeType
 
+from gradwalk.graph.fork_locks import BRIEF, fork_safe
+
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
@@ -32,7 +34,7 @@ class _OwnFiles(dict[str, bool]):
 
 
 own_files = _OwnFiles()
-_counting = threading.Lock()
+_counting = fork_safe(threading.Lock(), BRIEF)
 
 
 def set_source_lines(on: bool) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.graph.abstract import is_array
+from gradwalk.graph.fork_locks import BRIEF, fork_safe
 
 
 class Clock:
@@ -83,7 +84,7 @@ class View(NamedTuple):
 
 
 clock = Clock()
-_advancing = threading.Lock()  # two threads must not get the same time
+_advancing = fork_safe(threading.Lock(), BRIEF)  # two threads must not get the same time
 _stamps: dict[int, Stamp] = {}
 
 

@@ -13,6 +13,7 @@ from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Trace
+from gradwalk.io.atomic import write_atomically
 from gradwalk.printers.graphs.dot import graph_dot
 from gradwalk.printers.graphs.frames import Frame, frames_of
 from gradwalk.printers.graphs.groups import close_groups
@@ -84,7 +85,7 @@ class Picture(Report):
         written = []
         for frame in frames:
             path = folder / f"step-{frame.step:0{digits}d}.svg"
-            path.write_text(sheet.svg(frame), encoding="utf-8")
+            write_atomically(path, [sheet.svg(frame).encode()])
             written.append(path)
         return written
 
@@ -96,7 +97,7 @@ class Picture(Report):
         if make is None:
             known = ", ".join(makers)
             raise ValueError(f"'{path.name}': the name must end in one of {known}")
-        path.write_text(make(), encoding="utf-8")
+        write_atomically(path, [make().encode()])
         return path
 
     def text(self, width: int = 80, tree: bool = False) -> str:

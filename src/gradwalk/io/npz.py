@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import io
+import math
 import os
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from gradwalk.io.atomic import write_atomically
-from gradwalk.io.errors import FileError, wrong
-from gradwalk.io.safetensors_files import array_of
+from gradwalk.io.atomic import writing
+from gradwalk.io.errors import opened, wrong
+from gradwalk.io.safetensors_files import MOST_TENSORS, Array, array_of
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
-# What NumPy raises for files that are damaged in one way or another.
-_DAMAGE = (
-    ValueError, EOFError, OSError, KeyError, NotImplementedError, RuntimeError, SyntaxError,
-    MemoryError, TypeError,
-)  # fmt: skip
+LIMIT = 2**30  # bytes that a compressed file may become
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without bounds
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def save_npz(
@@ -38,30 +38,87 @@ def save_npz(
     {'weight': tensor([1., 1.])}
     """
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", method) as archive:  # numpy.savez has no name "file"
-        for name, value in state.items():
+    arrays = {name: array_of(value, name) for name, value in state.items()}
+    # numpy.savez has no name "file"
+    with writing(Path(path)) as out, zipfile.ZipFile(out, "w", method) as archive:
+        for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy")
             entry.compress_type = method
             with archive.open(entry, "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array_of(value, name), allow_pickle=False)
-    write_atomically(Path(path), [content.getbuffer()])
+                np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def load_npz(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Read a state dict from .npz; arrays of Python objects, which are pickles, are refused."""
+def load_npz(path: str | os.PathLike[str], *, limit: int = LIMIT) -> dict[str, Tensor]:
+    """Read a state dict from .npz; arrays of Python objects, which are pickles, are refused.
+
+    So is a file that unpacks to more than `limit` bytes (1 GiB) and to more than twice its own
+    size, before memory is used.
+    """
     path = Path(path)
-    try:
-        # Opened here: NumPy leaves a damaged file open.
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise wrong(path, "it holds a single array. Fix: numpy.load(path).")
-            arrays = {name: file[name] for name in file.files}
-    except (FileNotFoundError, FileError):
-        raise
-    except (*_DAMAGE, zipfile.BadZipFile, zlib.error) as error:
-        raise wrong(path, f"it is damaged or not an npz file ({error})") from None
-    try:
-        return {name: wrap(array_of(array, name)) for name, array in arrays.items()}
-    except TypeError as error:
-        raise wrong(path, str(error)) from None
+    with opened(path) as (file, size):
+        if file.read(6) == b"\x93NUMPY":
+            raise wrong(path, "it holds a single array. Fix: numpy.load(path).")
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            _check(path, entries, max(limit, 2 * size))
+            arrays = {_name(path, entry): _array(path, archive, entry) for entry in entries}
+    return {name: wrap(array) for name, array in arrays.items()}
+
+
+def _check(path: Path, entries: list[zipfile.ZipInfo], most: int) -> None:
+    """Refuse a file by its list of entries."""
+    if len(entries) > MOST_TENSORS:
+        raise wrong(path, f"it has {len(entries):,} arrays, and {MOST_TENSORS:,} are allowed")
+    if len({entry.filename for entry in entries}) != len(entries):
+        raise wrong(path, "a name occurs twice in it")
+    total = sum(entry.file_size for entry in entries)
+    if total > most:
+        fix = f"Fix: if you trust it, gradwalk.io.load_npz(path, limit={total})."
+        raise wrong(path, f"it unpacks to {total:,} bytes, and {most:,} are allowed. {fix}")
+    for entry in entries:
+        if entry.compress_type not in _METHODS or entry.flag_bits & 1:
+            raise wrong(
+                path,
+                f"{entry.filename!r} is encrypted or compressed in a way that NumPy does not "
+                "write. Fix: numpy.savez_compressed.",
+            )
+
+
+def _name(path: Path, entry: zipfile.ZipInfo) -> str:
+    if not entry.filename.endswith(".npy"):
+        raise wrong(path, f"{entry.filename!r} is not an array: it is another kind of zip file")
+    return entry.filename.removesuffix(".npy")
+
+
+def _array(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
+    """One array; its memory is taken when its header agrees with the size of its entry."""
+    with archive.open(entry) as file:
+        read_header = _HEADERS.get(np.lib.format.read_magic(file))
+        if read_header is None:
+            raise wrong(path, f"{entry.filename!r} is of an unknown version of NumPy's format")
+        shape, turned, dtype = read_header(file)
+        if dtype.hasobject:
+            raise wrong(
+                path,
+                f"{entry.filename!r} holds Python objects, and loading those can execute code. "
+                "Fix: save arrays of numbers.",
+            )
+        count = math.prod(shape)
+        if count * dtype.itemsize != entry.file_size - file.tell():
+            raise wrong(path, f"{entry.filename!r} has a shape that does not fit its size")
+        flat = np.empty(count, dtype)
+        _fill(file, flat.view(np.uint8).data if count * dtype.itemsize else memoryview(b""))
+        if file.read(1):
+            raise ValueError("more numbers than its header says")
+    return array_of(flat.reshape(shape, order="F" if turned else "C"), entry.filename)
+
+
+def _fill(file: IO[bytes], memory: memoryview) -> None:
+    """Read in pieces: memory that a damaged file only claims is never touched."""
+    at = 0
+    while at < len(memory):
+        piece = file.read(min(len(memory) - at, 1 << 20))
+        if not piece:
+            raise ValueError("it is cut off")
+        memory[at : at + len(piece)] = piece
+        at += len(piece)

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import zlib
 from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from gradwalk.io.atomic import write_atomically
-from gradwalk.io.errors import foreign, wrong
+from gradwalk.io.errors import content_of, foreign, opened, wrong
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 
-_LONGEST_HEADER = 100_000_000  # the format's own limit
+LONGEST_HEADER = 100_000_000  # bytes: the format's own limit
+MOST_TENSORS = 100_000  # in a file: opening so many takes about a second
 _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16,
     "U32": np.uint32, "I32": np.int32, "U64": np.uint64, "I64": np.int64, "F16": np.float16,
     "F32": np.float32, "F64": np.float64,
 }  # fmt: skip
 _NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _DTYPES.items()}
+# What their bytes are read as: any byte but 0 is True.
+_TYPES: dict[str, Any] = {name: kind for kind, name in _NAMES.items()}
+_TYPES |= {"BOOL": np.dtype(np.uint8), "BF16": np.dtype("<u2")}
+_ITEMSIZES = {name: kind.itemsize for name, kind in _TYPES.items()}
+_NOTHING = np.empty(0)
 
 
 def save(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -43,13 +51,14 @@ def save(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     write(Path(path), {name: array_of(value, name) for name, value in state.items()}, {})
 
 
-def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+def load(path: str | os.PathLike[str], *, most_tensors: int = MOST_TENSORS) -> dict[str, Tensor]:
     """Read a state dict from any safetensors file; bfloat16 becomes float32.
 
-    A file that is damaged or of another kind raises `gradwalk.io.FileError`.
+    A file that is damaged, of another kind, or has more than `most_tensors` tensors raises
+    `gradwalk.io.FileError`.
     """
     path = Path(path)
-    arrays, metadata = read(path)
+    arrays, metadata = read(path, most_tensors)
     if "gradwalk_run" in metadata:
         raise wrong(path, "it is a training checkpoint. Fix: gradwalk.load_run(path, ...).")
     state = {name: wrap(array) for name, array in arrays.items()}
@@ -78,6 +87,11 @@ def write(
     for name in arrays:
         if not isinstance(name, str) or name == "__metadata__":
             raise ValueError(f"{name!r} cannot be the name of a tensor")
+    if len(arrays) > MOST_TENSORS:
+        raise ValueError(
+            f"{path} is not saved: it would have {len(arrays):,} tensors, and {MOST_TENSORS:,} are "
+            "allowed. Fix: join small tensors into larger ones, or save several files."
+        )
     metadata = {"format": "np", **metadata}
     metadata["checksum"] = checksum(arrays, metadata)
     # Wide numbers first keeps every array aligned. Written here and not by the library, whose
@@ -92,14 +106,15 @@ def write(
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    if len(text) > LONGEST_HEADER:
+        raise ValueError(
+            f"{path} is not saved: the names of its tensors and the text beside them take "
+            f"{len(text):,} bytes, and a safetensors file has room for {LONGEST_HEADER:,}. "
+            "Fix: save several files."
+        )
     first: Any = [len(text).to_bytes(8, "little") + text]
-    numbers = (_bytes(arrays[name]) for name in names if arrays[name].size)
+    numbers = (arrays[name].data for name in names if arrays[name].size)
     write_atomically(path, chain(first, numbers), keep_previous)
-
-
-def _bytes(array: Array) -> memoryview:
-    """The memory of an array that is not empty, without a copy."""
-    return array.reshape(-1).view(np.uint8).data
 
 
 def checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
@@ -109,75 +124,109 @@ def checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
         array = arrays[name]
         crc = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), crc)
         if array.size:
-            crc = zlib.crc32(_bytes(array), crc)
+            crc = zlib.crc32(array.data, crc)
     for key in sorted(metadata):
         if key != "checksum":
             crc = zlib.crc32(f"{key} {metadata[key]}".encode(), crc)
     return f"crc32 {crc:08x}"
 
 
-def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+def read(path: Path, most: int = MOST_TENSORS) -> tuple[dict[str, Array], dict[str, str]]:
     """The arrays and the text of a safetensors file, checked."""
-    return parse(path.read_bytes(), path)
+    with opened(path) as (file, size):
+        return _read(file, size, path, most)
 
 
 def parse(content: bytes, path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """Parse the content of a file; `path` is for messages."""
-    header = _header(path, content)
+    with content_of(path):
+        return _read(io.BytesIO(content), len(content), path)
+
+
+def _read(
+    file: IO[bytes], size: int, path: Path, most: int = MOST_TENSORS
+) -> tuple[dict[str, Array], dict[str, str]]:
+    header, begin = _header(file, size, path, most)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise wrong(path, "its metadata is not text")
-    from safetensors import SafetensorError, deserialize
-
-    split: Any = deserialize  # has no types
-    try:
-        entries = dict(split(content))
-    except SafetensorError as error:
-        raise wrong(path, f"it is damaged or incomplete ({error})") from None
-    arrays = {name: _array(path, name, entries[name]) for name in header}
+    arrays = _arrays(file, size - begin, header, path)
     stored = metadata.get("checksum", "")
     if stored.startswith("crc32 ") and stored != checksum(arrays, metadata):
         raise wrong(path, "its checksum does not match its content: it was damaged after writing")
     return arrays, metadata
 
 
-def _header(path: Path, content: bytes) -> dict[str, Any]:
-    """The JSON header, checked."""
-    known = foreign(content)
+def _header(file: IO[bytes], size: int, path: Path, most: int) -> tuple[dict[str, Any], int]:
+    """The JSON header, checked, and where the numbers begin."""
+    start = file.read(8)
+    known = foreign(start)
     if known is not None:
         raise wrong(path, known)
-    if len(content) < 8:
-        raise wrong(path, f"it has only {len(content)} bytes")
-    length = int.from_bytes(content[:8], "little")
-    if length > _LONGEST_HEADER:
+    if len(start) < 8:
+        raise wrong(path, f"it has only {len(start)} bytes")
+    length = int.from_bytes(start, "little")
+    if length > LONGEST_HEADER:
         raise wrong(path, f"its header would be {length:,} bytes long: not a safetensors file")
-    if length > (left := len(content) - 8):
+    if length > (left := size - 8):
         cut = f"its header should have {length:,} bytes, and {left:,} are left"
         raise wrong(path, f"it is cut off or not a safetensors file: {cut}")
+    text = file.read(length)
+    if text.count(b"{") > most and (count := text.count(b'"data_offsets"')) > most:
+        fix = "Fix: for a state dict that you trust, gradwalk.load(path, most_tensors=...)."
+        raise wrong(path, f"it has {count:,} tensors, and {most:,} are allowed. {fix}")
     try:
-        header = json.loads(content[8 : 8 + length], object_pairs_hook=unique_names)
+        header = json.loads(text, object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
         raise wrong(path, f"its header is not JSON ({error})") from None
     if not isinstance(header, dict):
         raise wrong(path, "its header is not a JSON object")
-    return header
+    return header, 8 + length
+
+
+def _arrays(file: IO[bytes], size: int, header: dict[str, Any], path: Path) -> dict[str, Array]:
+    """The arrays, in the header's order; nothing is read before all entries fit the file."""
+    entries = []
+    for name, entry in header.items():
+        try:
+            kind, shape, (start, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
+            fits = stop - start == _ITEMSIZES.get(kind, 0) * math.prod(shape)
+        except (LookupError, TypeError, ValueError):
+            raise wrong(path, f"its header is damaged at {name!r}") from None
+        if kind not in _ITEMSIZES:
+            what = f"{name!r} holds {kind} numbers, which gradwalk does not have"
+            raise wrong(path, f"it is damaged or of a newer kind: {what}")
+        if not fits:
+            raise wrong(path, f"it is damaged: {name!r} has bytes that do not fit its shape")
+        entries.append((start, stop, name, kind, shape))
+    entries.sort()
+    end = 0
+    for start, stop, name, *_ in entries:
+        if start != end:
+            raise wrong(path, f"it is damaged: {name!r} does not begin where its neighbour ends")
+        end = stop
+    if end != size:
+        raise wrong(path, f"it is damaged or incomplete: {size:,} bytes of numbers, not {end:,}")
+    arrays = dict.fromkeys(header, _NOTHING)
+    for _, _, name, kind, shape in entries:
+        arrays[name] = _array(file, kind, shape)
+    return arrays
+
+
+def _array(file: IO[bytes], kind: str, shape: list[int]) -> Array:
+    """The next array of a file, in memory of its own."""
+    array = np.empty(shape, _TYPES[kind])
+    if file.readinto(array) != array.nbytes:  # type: ignore[attr-defined]
+        raise ValueError("it became shorter while it was read")
+    if kind == "BF16":  # the upper half of a float32
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array != 0 if kind == "BOOL" else array
 
 
 def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Reject duplicate names in a JSON object, on which readers disagree."""
-    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-    if twice:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
         raise ValueError(f"a name occurs twice: {', '.join(sorted(twice))}")
-    return dict(pairs)
-
-
-def _array(path: Path, name: str, entry: Mapping[str, Any]) -> Array:
-    kind, shape, data = entry["dtype"], entry["shape"], entry["data"]
-    if kind == "BF16":  # the upper half of a float32
-        halves = np.frombuffer(data, "<u2").astype(np.uint32)
-        return (halves << 16).view(np.float32).reshape(shape)
-    if kind not in _DTYPES:
-        raise wrong(path, f"{name!r} holds {kind} numbers, which gradwalk does not have")
-    if kind == "BOOL":
-        return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
-    return np.frombuffer(data, np.dtype(_DTYPES[kind]).newbyteorder("<")).reshape(shape)
+    return values

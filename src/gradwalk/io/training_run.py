@@ -35,13 +35,17 @@ def save_run(path: str | os.PathLike[str], **parts: Any) -> None:
         raise ValueError("the name random is taken: the state of the random numbers is saved there")
     arrays: dict[str, Array] = {}
     states, plain = {}, {}
-    for name, part in parts.items():
-        if hasattr(part, "state_dict"):
-            states[name] = pack(part.state_dict(), name, arrays)
-        else:
-            plain[name] = pack(part, name, arrays)
-    states["random"] = pack(get_rng_state(), "random", arrays)
-    text = json.dumps({"parts": states, "plain": plain})
+    name = ""
+    try:
+        for name, part in parts.items():
+            if hasattr(part, "state_dict"):
+                states[name] = pack(part.state_dict(), name, arrays)
+            else:
+                plain[name] = pack(part, name, arrays)
+        states["random"] = pack(get_rng_state(), "random", arrays)
+        text = json.dumps({"parts": states, "plain": plain})
+    except RecursionError:
+        raise ValueError(f"{name} is nested too deeply for a file, or contains itself") from None
     write(Path(path), arrays, {"gradwalk_run": _VERSION, "tree": text}, keep_previous=True)
 
 
@@ -91,8 +95,8 @@ def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         states, plain = unpack(tree["parts"], arrays), unpack(tree["plain"], arrays)
     except FileError as error:
         raise wrong(path, str(error)) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise wrong(path, f"its description is damaged ({error!r})") from None
+    except Exception as error:
+        raise wrong(path, f"its description is damaged ({error!r:.300})") from None
     if not isinstance(states, dict) or not isinstance(plain, dict):
         raise wrong(path, "its description is damaged")
     return states, plain

@@ -250,7 +250,7 @@ from gradwalk.ops.shape.rearranging import unbind as unbind
 from gradwalk.ops.shape.rearranging import unflatten as unflatten
 from gradwalk.ops.shape.rearranging import vstack as row_stack
 from gradwalk.ops.shape.rearranging import vstack as vstack
-from gradwalk.ops.shape.reshaping import broadcast_to as broadcast_to
+from gradwalk.ops.shape.reshaping import broadcast_view as broadcast_to
 from gradwalk.ops.shape.reshaping import cat as cat
 from gradwalk.ops.shape.reshaping import cat as concat
 from gradwalk.ops.shape.reshaping import cat as concatenate

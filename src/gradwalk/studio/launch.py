@@ -14,6 +14,7 @@ from urllib.parse import quote
 from gradwalk.engine.errors import AutogradError
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.trace import Trace
+from gradwalk.studio.guard import Application, Message, Receive, Scope, Send
 from gradwalk.studio.pages import built
 from gradwalk.studio.sessions import Session, Sessions
 
@@ -56,8 +57,8 @@ class Studio:
         self._socket = listening(host, port)
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            application(sessions, self.token, self.port),
-            http="h11",
+            _unanswered(application(sessions, self.token, self.port)),
+            http=_protocol(),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -157,6 +158,46 @@ def _bound(family: int, address: tuple[str, int]) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+def _protocol() -> Any:
+    """HTTP as uvicorn reads it; where an answer has begun, there is no room for its 400."""
+    from h11 import LocalProtocolError
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Protocol(H11Protocol):
+        def send_400_response(self, msg: str) -> None:
+            try:
+                super().send_400_response(msg)
+            except LocalProtocolError:
+                self.transport.close()
+
+    return Protocol
+
+
+def _unanswered(inner: Application) -> Application:
+    """The application, for requests that turn out malformed while it is at work.
+
+    uvicorn has then answered 400 itself and closes the connection. An answer of ours, to nobody,
+    would be an error that it prints with a traceback.
+    """
+    from h11 import LocalProtocolError
+
+    async def called(scope: Scope, receive: Receive, send: Send) -> None:
+        is_over = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_over
+            try:
+                await send(message)
+            except LocalProtocolError:
+                is_over = True
+
+        await inner(scope, receive, sending)
+        while is_over and (await receive())["type"] != "http.disconnect":
+            pass
+
+    return called
 
 
 def _uvicorn() -> Any:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gradwalk.inspect.trace.file import describe, read_trace
+from gradwalk.inspect.trace.file import describe, open_trace, read_trace
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.answers import AnswerTooLarge
 from gradwalk.studio.problems import findings
@@ -56,17 +56,19 @@ class Sessions:
 
     def open(self, path: Path) -> Session:
         """Add a trace file; an invalid one raises `gradwalk.io.FileError`."""
-        return self._read(path.read_bytes(), path, path.name)
+        return self._opened(path.name, *open_trace(path))
 
     def upload(self, content: bytes, title: str = "") -> Session:
         """Add a trace file that was opened in the page, or a bare description."""
         # else these are the length of a file's header
         if content[:1] == b"{" and content[7:8] != b"\0":
             content = _as_file(content)
-        return self._read(content, Path("the file"), title[:LONGEST_TITLE], uploaded=True)
+        read = read_trace(content, Path("the file"))
+        return self._opened(title[:LONGEST_TITLE], *read, uploaded=True)
 
-    def _read(self, content: bytes, path: Path, title: str, uploaded: bool = False) -> Session:
-        trace, described, arrays = read_trace(content, path)
+    def _opened(
+        self, title: str, trace: Trace, described: Any, arrays: Any, uploaded: bool = False
+    ) -> Session:
         _check_size(trace)
         return self._add(title, trace, described, arrays, uploaded)
 

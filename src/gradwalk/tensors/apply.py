@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.errors import shape_mismatch, stale_view
-from gradwalk.engine.modes import enable_grad, quietly, state
+from gradwalk.engine.modes import current, enable_grad, quietly
 from gradwalk.graph.abstract import AbstractArray, AbstractNumber
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller
@@ -53,7 +53,7 @@ def refresh(tensor: Any) -> None:
         tensor._view = None
         return
     if view.lock:
-        if state.here.grad_enabled:
+        if current().grad_enabled:
             raise stale_view(tensor, view)
         return
     view_again: Any = view.base
@@ -84,7 +84,7 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
     if isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, AbstractNumber):
-        return state.here.tracer.number_beside(value, args)
+        return current().tracer.number_beside(value, args)
     if isinstance(value, AbstractArray):
         return wrap(value)
     if isinstance(value, np.ndarray):
@@ -139,7 +139,8 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
-    tracer = state.here.tracer
+    here = current()
+    tracer = here.tracer
     if tracer is not None:
         if op.array_only:  # its definition in other ops can be compiled, and differentiated
             return op.expand(*args, **attrs)  # type: ignore[misc]
@@ -154,7 +155,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             needs = needs or argument._requires_grad or argument._node is not None
         else:
             arrays.append(argument)
-    watcher = state.here.watcher
+    watcher = here.watcher
     if watcher is not None:
         watcher.began()
     try:
@@ -166,7 +167,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         check_use(op, arrays, result, attrs)
     code, position = caller()
     edges = () if watcher is None else watcher.operands(args)
-    if needs and state.here.grad_enabled and op.differentiable:
+    if needs and here.grad_enabled and op.differentiable:
         outputs = record(op, args, arrays, attrs, result, code, position)
     else:
         outputs = _unrecorded(op, args, attrs, result, code, position)
@@ -214,15 +215,22 @@ def _results(op: Op, result: Any) -> list[Any]:
     ]
 
 
+def keep_layout(tensor: Any) -> None:
+    """From now on others use this memory: `view` may not move the tensor to another order."""
+    if tensor._array.ndim > 2 and not tensor._array.flags.c_contiguous:
+        tensor._keeps_layout = True
+
+
 def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int) -> None:
     """If the result shares memory with its source, remember the base."""
     array, other = tensor._array, source._array
     if array is not other and (array.base is None or owner_of(array) is not owner_of(other)):
         return
+    keep_layout(source)
     link = ((op, attrs, index),)
     above = source._view
-    lock = "" if state.here.grad_enabled else "it was made inside no_grad()"
-    if above is None:
+    lock = "" if current().grad_enabled else "it was made inside no_grad()"
+    if above is None or (source._requires_grad and source._node is None):  # a leaf is a base
         tensor._view = View(source, source._node, link, lock)
     else:
         lock = above.lock or lock
@@ -275,8 +283,9 @@ def record(
     if op.multiple:
         node.many = True
         node.other_metas = tuple([(r.shape, r.dtype) for r in results[1:count]])
-    if state.here.listener is not None:
-        state.here.listener(node)
+    listener = current().listener
+    if listener is not None:
+        listener(node)
     if target is not None:
         target._node, target._index = node, 0
         return target

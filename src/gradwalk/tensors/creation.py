@@ -79,7 +79,9 @@ def tensor(data: Any, **options: Unpack[LeafOptions]) -> Tensor:
 
 def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
     """The data as a tensor, without a copy where that is possible."""
-    return asarray(data, dtype=dtype, device=device)
+    if isinstance(data, Tensor):
+        return data.to(dtype)
+    return leaf(_of_data(data, dtype, copy=False), dtype=dtype, device=device)
 
 
 @makes_leaf
@@ -88,7 +90,8 @@ def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions
     dtype = options.get("dtype")
     if isinstance(obj, Tensor) and not copy:
         return obj.to(dtype)
-    return leaf(_of_data(obj, dtype, copy=bool(copy)), **options)
+    number = isinstance(obj, np.ndarray) and not obj.ndim  # which PyTorch copies here
+    return leaf(_of_data(obj, dtype, copy=bool(copy) or number), **options)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:

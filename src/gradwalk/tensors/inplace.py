@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from gradwalk.engine.errors import AutogradError, locked_view, made_at, name_of
-from gradwalk.engine.modes import quietly, state
+from gradwalk.engine.modes import current, quietly
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
@@ -35,7 +35,7 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
     args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
-    here = state.here
+    here = current()
     if here.tracer is not None:
         here.tracer.capture(target, *args)
     for argument in args:
@@ -117,7 +117,7 @@ def _write_through(target: Any, result: Any) -> None:
     changed = wrap(base._array)
     attrs = {"chain": chain}
     record(op, args, [base._array, result._array], attrs, None, *caller(), target=changed)
-    watcher = state.here.watcher
+    watcher = current().watcher
     if watcher is not None:
         watcher.made(op, watcher.operands(args), attrs, (changed,), *caller())
     _continue(base, changed._node)
@@ -211,7 +211,7 @@ def _in_place_of(registration: Registration) -> Callable[..., Any]:
         if callable(registration.inplace):
             return write(self, *registration.inplace(self, *args, **keywords))
         # The function may save its operand for the gradient, which must not be overwritten.
-        kept = state.here.grad_enabled and self.requires_grad
+        kept = current().grad_enabled and self.requires_grad
         result = function(self.clone() if kept else self, *args, **keywords)
         if category(result.dtype) > category(self.dtype):
             raise TypeError(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.errors import shape_mismatch
-from gradwalk.engine.modes import quietly, state
+from gradwalk.engine.modes import current, quietly
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller, own_files
 from gradwalk.graph.versions import clock
@@ -65,7 +65,7 @@ def quick(x, other):
         other_source = other._node or (other if other._requires_grad else None)
 """
 _COMPUTE_AND_RECORD = """
-    here = state.here
+    here = current()
     if here.watcher is not None:
         return apply_any(op, ({operands},), {attrs})
     try:
@@ -159,7 +159,7 @@ def _quick(op: Op, tensor_class: Any) -> Callable[..., Any]:
         **{"caller": caller, "clock": clock, "constant": constant, "forward": op.forward},
         **{"getframe": sys._getframe, "ndarray": np.ndarray, "new": object.__new__, "op": op},
         **{"own_files": own_files, "quietly": quietly, "shape_mismatch": shape_mismatch},
-        **{"state": state, "FLOATS": FLOATS, "NONE": _NONE},
+        **{"current": current, "FLOATS": FLOATS, "NONE": _NONE},
         "both": op.plan((True,) * len(op.inputs)),
     }
     if len(op.inputs) == 2:

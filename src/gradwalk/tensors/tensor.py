@@ -13,7 +13,7 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.hooks import RemovableHandle
-from gradwalk.engine.modes import hold, state
+from gradwalk.engine.modes import current, hold, state
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
@@ -26,7 +26,7 @@ from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
 from gradwalk.tensors import apply, quick
-from gradwalk.tensors.apply import refresh, wrap
+from gradwalk.tensors.apply import keep_layout, refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
 from gradwalk.tensors.properties import Properties
@@ -70,6 +70,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     _requires_grad = False  # of a leaf
     _grad: Tensor | None = None
     _view: View | None = None
+    _keeps_layout = False  # whether `view` may not bring its elements into another order
     _label = ""
     hooks: dict[int, dict[Any, Any]] | None = None
     code: CodeType | None = None  # with `position`: the source line of a leaf
@@ -164,6 +165,8 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
                 "Fix: write the numbers with a decimal point (3. instead of 3) or pass "
                 "dtype=gradwalk.float32."
             )
+        if on and self._view is not None:
+            self._view = self._view._replace(lock="it was made a leaf of its own")
         self._requires_grad = bool(on)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -174,8 +177,9 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     @property
     def grad(self) -> Tensor | None:
         """The gradient accumulated by `backward`, None before the first."""
-        if state.here.tracer is not None:
-            state.here.tracer.reads_grad(self)
+        tracer = current().tracer
+        if tracer is not None:
+            tracer.reads_grad(self)
         return self._grad
 
     @grad.setter
@@ -215,6 +219,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
 
     def _cut(self, note: str) -> Tensor:
         hold(self)
+        keep_layout(self)
         cut = wrap(self._array)
         cut.code, cut.position = caller()
         if state.here.watcher is not None:
@@ -333,6 +338,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         self._leaves_as("numpy()")
         if isinstance(self._array, AbstractArray):
             return self._array.numbers("numpy()")
+        keep_layout(self)
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -447,7 +453,8 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         """Another shape on the same memory, or an error if that needs a copy."""
         if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
             raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
-        if self._view is None and self._array.ndim > 2 and is_batch_last(self._array):
+        movable = self._view is None and not self._keeps_layout
+        if movable and self._array.ndim > 2 and is_batch_last(self._array):
             self._array = np.ascontiguousarray(self._array)  # as convolutions leave it
         viewed = reshape_to(self, *sizes, shape=size)
         if viewed._array.size and not np.shares_memory(viewed._array, self._array):

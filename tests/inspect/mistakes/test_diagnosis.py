@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import gradwalk as gw
-from gradwalk.inspect.mistakes.diagnosis import diagnose
-from gradwalk.inspect.mistakes.evidence import SENTENCES, differs
+from gradwalk.inspect.mistakes.diagnosis import SENTENCES, diagnose, differs
 from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.trace.trace import Edge
 

@@ -48,6 +48,28 @@ def test_the_script_executes_no_text_and_names_no_other_server(rebuilt: Path) ->
     assert set(re.findall(r"https?://[^\s\"'`)]+", script)) <= known
 
 
+def test_a_link_that_opens_another_page_does_not_hand_ours_over() -> None:
+    """In the page, and wherever Python, a tool or the documentation writes a link."""
+    opened = 0
+    sources = [path for ext in ("ts", "tsx") for path in (WEB / "src").rglob(f"*.{ext}")]
+    for folder, endings in (
+        ("src", ("*.py", "*.html", "*.json", "*.md", "widget.js")),
+        ("tools", ("*.py",)),
+        ("docs", ("*.py", "*.html", "*.js", "*.md")),
+    ):
+        sources += [p for end in endings for p in (WEB.parent / folder).rglob(end)]
+    for source in sources:
+        text = source.read_text(encoding="utf-8")
+        assert not re.search(r"\bwindow\.open\(", text), source
+        for link in re.findall(r"<a\b[^>]*target=[^>]*>", text):
+            opened += 1
+            assert re.search(r'rel="[^"]*\bnoopener\b', link), f"{source.name}: {link}"
+    assert opened  # of a lesson
+    assert '<meta name="referrer" content="no-referrer">' in (STATIC / "index.html").read_text(
+        encoding="utf-8"
+    )
+
+
 @pytest.mark.slow
 def test_the_types_hold() -> None:
     need_node()

@@ -66,6 +66,32 @@ def test_the_page_works_under_its_policy(visit: Visit, studio: Studio) -> None:
     assert visit.page.evaluate(ask, "") == [403, 0]
 
 
+def test_the_token_is_in_memory_alone(visit: Visit, studio: Studio) -> None:
+    """Not in the address, not in storage: there only while one page ends and the next begins."""
+    page = visit.page
+    everything = """() => [location.href, document.cookie, JSON.stringify(history.state),
+        JSON.stringify(sessionStorage), JSON.stringify(localStorage),
+        document.documentElement.outerHTML].join("\\n")"""
+    page.goto(studio.url(link=expression_link("y = x^2", {"x": 3.0})))
+    page.wait_for_selector("#app *")
+    assert studio.token not in page.evaluate(everything)
+    assert "source=" in page.evaluate("location.hash")
+    page.goto(studio.url(studio.sessions.latest))
+    for _ in range(3):  # loaded again, the page still may ask
+        page.wait_for_load_state("networkidle")
+        assert visit.messages == []
+        assert "a model" in page.inner_text("body")
+        assert studio.token not in page.evaluate(everything)
+        page.reload()
+    page.wait_for_load_state("networkidle")
+    page.goto("about:blank")
+    page.go_back()
+    page.wait_for_load_state("networkidle")
+    assert "a model" in page.inner_text("body")
+    assert studio.token not in page.evaluate(everything)
+    assert set(visit.of(studio)) <= {200, 304}
+
+
 def test_nothing_injected_runs_and_nothing_leaves(visit: Visit, studio: Studio) -> None:
     visit.page.goto(studio.url())
     visit.page.wait_for_selector("#app *")

@@ -19,6 +19,7 @@ import {
 } from "./links";
 import { token } from "./server";
 import type { Origin, Stage } from "./stage";
+import { writeAddress } from "./storage";
 import {
   defaultPanel,
   mistake,
@@ -183,11 +184,11 @@ export function openSelection(text: string): void {
 export function followAddress(unnamed: () => void): void {
   let written = location.hash;
   const recorded = boot.session !== null || boot.document?.kind === "trace";
-  const named = /[#&](preset|source|lesson)=/.test(location.hash);
-  if (/(^#|&)v=/.test(location.hash) && (named || !recorded)) openLink(location.hash);
+  const named = /[#&](preset|source|lesson)=/.test(written);
+  if (/[#&]v=/.test(written) && (named || !recorded)) openLink(written);
   else {
     unnamed();
-    notify(...readLink(location.hash).problems);
+    notify(...readLink(written).problems);
   }
   let waiting = 0;
   effect(() => {
@@ -195,11 +196,7 @@ export function followAddress(unnamed: () => void): void {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       if (location.hash !== written) return; // a link was followed, and its event is on the way
-      try {
-        history.replaceState(null, "", link || location.pathname + location.search);
-      } catch {
-        // In a frame without an address of its own, or called too often: links still work by hand.
-      }
+      writeAddress(link || location.pathname + location.search);
       written = location.hash;
     }, 150);
   });

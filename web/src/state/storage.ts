@@ -1,24 +1,29 @@
-// What the browser keeps between visits. It may refuse (private windows, frames, files opened from
-// disk): then nothing is kept, and nothing else changes.
+// What the browser keeps between visits, and the address. It may refuse (private windows, frames,
+// files opened from disk): then nothing is kept, and nothing else changes.
 
 const prefix = "gradwalk.";
 
-export function recall<T>(name: string): T | undefined {
+export function recall<T>(name: string): T | null {
   try {
-    const text = localStorage.getItem(prefix + name);
-    return text === null ? undefined : (JSON.parse(text) as T);
+    return JSON.parse(localStorage.getItem(prefix + name)!) as T | null; // it reads null as null
   } catch {
-    return undefined;
+    return null;
   }
 }
 
-/** Says whether it was kept. */
-export function remember(name: string, value: unknown): boolean {
+export function remember(name: string, value: unknown): void {
   try {
-    if (value === undefined) localStorage.removeItem(prefix + name);
-    else localStorage.setItem(prefix + name, JSON.stringify(value));
-    return true;
+    localStorage.setItem(prefix + name, JSON.stringify(value));
   } catch {
-    return false;
+    // Then it holds for this visit.
+  }
+}
+
+/** Write the address; a frame without one of its own, or one that writes too often, goes without. */
+export function writeAddress(address: string): void {
+  try {
+    history.replaceState(null, "", address);
+  } catch {
+    // Links still work by hand.
   }
 }

@@ -17,6 +17,7 @@ import { announce } from "./announce";
 import { boot, type BootDocument } from "./boot";
 import { ask, hasServer, ServerError } from "./server";
 import type { Origin } from "./stage";
+import { writeAddress } from "./storage";
 import { notify, place, stage } from "./studio";
 import { type Finding, type TraceDocument, traceStage } from "./trace";
 import { say } from "./words";
@@ -97,11 +98,7 @@ export async function openSession(id: string): Promise<void> {
 
 /** Loaded again, the page shows this session again. */
 function nameInAddress(session: string): void {
-  try {
-    history.replaceState(null, "", `?session=${session}${location.hash}`);
-  } catch {
-    // In a frame: loaded again, it shows what was shown last.
-  }
+  writeAddress(`?session=${session}${location.hash}`);
 }
 
 /** The session that the page was started with; `otherwise` where it cannot be had. */

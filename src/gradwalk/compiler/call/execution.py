@@ -100,21 +100,22 @@ def _write_native_run(text: CallText, native: Any) -> None:
     _write_results(text, native.result_kinds)
     arrays = [f"given{i}" for i in native.argument_order]
     arrays += [f"result{i}" for i in range(len(native.result_kinds))]
-    # Python raises an interrupt that comes while native code runs right after it, when the user's
-    # memory has changed: the call is finished first.
-    lines = [
-        "try:",
-        f"    if start({', '.join(arrays)}) is not None:",
-        "        return MISS",
-        "except KeyboardInterrupt as error:",
-        "    if error.__traceback__.tb_next is not None:",
-        "        raise",
-        "    interrupted = error",
-        "if status[0]:",
-        "    complain()",
-    ]
+    tapes = {tape.call: tape for tape in native.stretches}
+
+    def finished(run: Any, lines: list[str]) -> list[str]:
+        """Python raises an interrupt that comes while native code runs right after it, when the
+        user's memory has changed: the call is finished first."""
+        if run not in tapes:
+            return lines
+        unless = [f"    if not {text.name('ran', tapes[run].ran)}():", "        raise"]
+        after = ["except BaseException as error:", *unless, "    interrupted = error"]
+        return ["try:", *indented(lines), *after]
+
+    failed = ["if status[0]:", "    complain()"]
+    first = [f"if start({', '.join(arrays)}) is not None:", "    return MISS"]
+    lines = [*finished(native.start, first), *failed]
     for run in native.others:
-        lines += [f"{text.name('then', run)}()", "if status[0]:", "    complain()"]
+        lines += [*finished(run, [f"{text.name('then', run)}()"]), *failed]
     # What may fail after it changed the user's memory puts it back.
     risky = [f"array{n}" for n in native.memories_at_risk]
     risky += [f"given{n}" for n in native.arguments_at_risk]
@@ -255,7 +256,7 @@ def write_changes(text: CallText) -> None:
             text.results.append(f"{own}[...] = given{position}")
         text.results.append(f"given{position} = {own}")
     text.rebound.append("count")
-    text.results.append("count += 1")
+    text.run.append("count += 1")
     for number in text.specialization.generators:
         text.results.append(f"stream{number}.move_to(words{number}[1])")
     if text.specialization.touched:
@@ -308,8 +309,6 @@ def write_tensors(text: CallText) -> None:
         lines.append(f"{text.read(location)}.requires_grad = {on}")
     for location, value in trace.counted:
         lines.append(text.write(location, text.name("fixed", value)))
-    if text.specialization.native is not None:
-        lines += ["if interrupted is not None:", "    raise interrupted"]
     text.answer = _answer(text, trace.result)
 
 

@@ -45,6 +45,7 @@ class CallText:
         self.things: dict[str, Any] = {
             "MISS": MISS,
             "NOT_THERE": _NOT_THERE,
+            "Interrupt": KeyboardInterrupt,
             "count": 0,  # of the calls so far
             "specialization": specialization,
             "find_again": specialization.find_again,
@@ -62,7 +63,18 @@ class CallText:
         if self.moved:
             lines += [f"if moved and not find_again({self.given()}):", "    return MISS"]
         lines += [*self.scalars, "if look:", "    return specialization.arrays"]
-        lines += [*self.run, *self.results, f"return {self.answer}"]
+        lines += self.run
+        if self.specialization.native is None:
+            lines += self.results
+        else:
+            # What a signal's handler raises waits until all is noted that the program did; each
+            # line may run again. What fails twice is an error of its own.
+            lines += ["while True:", "    try:", *indented(indented([*self.results, "break"]))]
+            lines += ["    except BaseException as error:"]
+            lines += ["        if interrupted is not None and error.__class__ is not Interrupt:"]
+            lines += ["            raise", "        interrupted = error"]
+            lines += ["if interrupted is not None:", "    raise interrupted"]
+        lines.append(f"return {self.answer}")
         return "\n".join(["def call(args, keywords, here, look=False):", *indented(lines)]) + "\n"
 
     def function(self) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ from gradwalk.compiler.capture.locations import (
 )
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.tracing.errors import untraceable
-from gradwalk.engine.modes import state as modes
+from gradwalk.engine.modes import switch
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
@@ -77,14 +77,14 @@ class CapturedOptimizer:
 
     def _fresh(self, parameter: Any, options: dict[str, Any]) -> dict[str, Any]:
         """What a first step would make of the real array, outside the trace."""
-        traced, here = parameter._array, modes.here
+        traced = parameter._array
         parameter._array = self.tracer.captured[id(parameter)].array
-        here.tracer = here.watcher = None
+        switch(tracer=None, watcher=None)
         try:
             made: dict[str, Any] = self.optimizer.fresh_state(parameter, options)
             return made
         finally:
-            here.tracer = here.watcher = self.tracer
+            switch(tracer=self.tracer, watcher=self.tracer)
             parameter._array = traced
 
     def _entry(self, parameter: Any, name: str, value: Any) -> Any:

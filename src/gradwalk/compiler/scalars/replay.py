@@ -13,6 +13,7 @@ import numpy as np
 from gradwalk.compiler.introspect.introspection import PrintedText, check_form, code_of
 from gradwalk.compiler.pipeline import no_collections
 from gradwalk.compiler.scalars.flat_graph import Steps, read
+from gradwalk.graph.fork_locks import CALL, fork_safe
 from gradwalk.scalar.value import Value
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Replay:
         self.leaves = tuple([steps.leaves[n - len(steps.walk)] for n in inputs])
         self._engine = _engine(steps, inputs, backend)
         self._last: float = float("nan")
-        self._one_at_a_time = threading.Lock()
+        self._one_at_a_time = fork_safe(threading.Lock(), CALL)
         self._positions: dict[Value | str, int] | None = None
 
     def __call__(self, numbers: Numbers | None = None) -> float:

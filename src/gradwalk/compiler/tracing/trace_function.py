@@ -25,8 +25,10 @@ from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.compiler.tracing.tracer import ArgumentIsCaptured, Tracer, tracing
+from gradwalk.graph.fork_locks import TRACE, fork_safe
 
-_one_at_a_time = threading.Lock()  # a trace replaces arrays that another might touch
+# A trace replaces arrays that another might touch.
+_one_at_a_time = fork_safe(threading.Lock(), TRACE)
 
 
 def trace(

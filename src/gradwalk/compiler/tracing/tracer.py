@@ -25,7 +25,7 @@ from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untrace
 from gradwalk.compiler.tracing.random_calls import TracedStream
 from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked
 from gradwalk.engine.errors import name_of
-from gradwalk.engine.modes import no_grad, state
+from gradwalk.engine.modes import no_grad, switch
 from gradwalk.graph.abstract import is_array, traces
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of
@@ -453,13 +453,12 @@ def _evaluate(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], arguments: l
 @contextmanager
 def tracing(tracer: Tracer) -> Iterator[None]:
     """Send this thread's operations to a tracer."""
-    here = state.here
-    here.tracer = here.watcher = tracer
+    switch(tracer=tracer, watcher=tracer)
     traces.on = True
     try:
         yield
     finally:
-        here.tracer = here.watcher = None
+        switch(tracer=None, watcher=None)
         traces.on = False
         tracer.restore()
         tracer.close()

@@ -26,9 +26,8 @@ from gradwalk.course.checker.outcomes import (
 )
 from gradwalk.course.checker.runner import OPERATIONS
 from gradwalk.course.checker.trials import SPELLED
-from gradwalk.inspect.mistakes.diagnosis import WrongRule, fits, wrong_rule
+from gradwalk.inspect.mistakes.diagnosis import Evidence, Slope, fits, wrong_rule
 from gradwalk.inspect.mistakes.diagnosis import diagnose as diagnose_numbers
-from gradwalk.inspect.mistakes.evidence import Evidence
 from gradwalk.inspect.mistakes.wrong_walks import first_early_visit, walk_that_fits
 
 # Ops often built from others, a + (−b) and a·b**−1: one mistake is not reported twice.
@@ -153,28 +152,22 @@ def _raised_otherwise(outcomes: Sequence[Outcome], before: list[Mistake]) -> lis
 def _wrong_values(outcomes: list[Outcome]) -> list[Mistake]:
     mistakes: dict[str, Mistake] = {}
     for outcome in outcomes:
-        op, *operands = outcome.trial.steps[-1]
+        op, first, *_ = outcome.trial.steps[-1]
         for difference in outcome.differences:
+            name, key, shown = "value", f"value-{op}", outcome.trial.step_text(-1)
             if difference.what == "gradient":
                 name = key = "first-gradient"
             elif difference.node < len(outcome.trial.steps) - 1:
                 name = key = "data"
-            elif f"value-{op}" in mistakes or f"value-{_MADE_OF.get(op)}" in mistakes:
+            elif key in mistakes or f"value-{_MADE_OF.get(op)}" in mistakes:
                 continue
-            else:
-                key = f"value-{op}" if isinstance(operands[0], tuple) else f"value-r{op}"
-                name = "value exchanged" if _exchanged(op, operands[0], outcome) else "value"
-            shown = outcome.trial.step_text(difference.node) if name.startswith("value") else ""
+            elif not isinstance(first, tuple):  # a number on the left, as in 2 − a and 6/a
+                key = f"value-r{op}"
+                a, f = outcome.of("a", "value"), outcome.of("f", "value")
+                exchanged = a - first if op == "sub" else a / first if op == "div" else np.nan
+                name = "value exchanged" if close(f, exchanged) else "value"
             mistakes.setdefault(key, outcome.shows(name, key, shown=shown))
     return list(mistakes.values())
-
-
-def _exchanged(op: str, number: Any, outcome: Outcome) -> bool:
-    """For 2 − a and 6/a: whether the sides were exchanged."""
-    if isinstance(number, tuple) or op not in ("sub", "div"):
-        return False
-    a = outcome.of("a", "value")
-    return close(outcome.of("f", "value"), a - number if op == "sub" else a / number)
 
 
 # -- local derivatives -----------------------------------------------------------------------------
@@ -186,12 +179,10 @@ def _wrong_seed(outcomes: list[Outcome]) -> Mistake | None:
     unlike_one = [o for o in told if not close(o.of("f"), 1.0)]
     if not unlike_one:
         return None
-    name = "no-seed other"
     if all(close(o.of("f"), o.of("f", "value")) for o in told):
-        name = "no-seed value"
-    elif all(close(o.of("a"), 0.0) for o in told):
-        name = "no-seed nothing"
-    return unlike_one[0].shows(name)
+        return unlike_one[0].shows("no-seed value")
+    nothing = all(close(o.of("a"), 0.0) for o in told)
+    return unlike_one[0].shows("no-seed nothing" if nothing else "no-seed other")
 
 
 def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake]:
@@ -204,31 +195,26 @@ def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake
             if kind == "v":
                 tried.setdefault((op, form, argument), []).append(outcome)
     ranks = {**dict.fromkeys(_MADE_OF.values(), 1), **dict.fromkeys(_BASIC, 0)}
-    rules: dict[str, WrongRule | None] = {}
+    rules: dict[str, tuple[str, Slope] | None] = {}
     for op, form, argument in sorted(tried, key=lambda k: (ranks.get(k[0], 2), _with_number(*k))):
         evidence = _evidence(op, argument, tried[op, form, argument])
-        wrong = [
-            outcome
-            for outcome, got, want in zip(tried[op, form, argument], evidence.given, evidence.right)
-            if not close(got, want)
-        ]
-        if not wrong or op in rules or f"value-{'r' if form[0] == 'n' else ''}{op}" in before:
+        pairs = zip(tried[op, form, argument], evidence.given, evidence.right)
+        wrong = next((outcome for outcome, got, want in pairs if not close(got, want)), None)
+        known = op in rules or f"value-{'r' if form[0] == 'n' else ''}{op}" in before
+        if wrong is None or known or _is_of_inner(evidence, rules.get(_MADE_OF.get(op, ""))):
             continue
-        inner = rules.get(_MADE_OF.get(op, ""))
-        if inner is not None and argument == 1 and fits(_of_inner(evidence), inner):
-            continue  # a consequence of the mistake in the op it is built from
         rule = rules[op] = wrong_rule(evidence)
         shown = SPELLED[op].format("a", "n" if op == "power" else "b")
         if _with_number(op, form):
-            shown = wrong[0].trial.step_text(len(wrong[0].trial.steps) - 1)
+            shown = wrong.trial.step_text(len(wrong.trial.steps) - 1)
         if rule is not None:
             name = "ab"[argument] if form == "vv" else "a"
-            reason = f" Your local derivative of {shown} for {name} is {rule.text}."
+            reason = f" Your local derivative of {shown} for {name} is {rule[0]}."
         else:
             given, right = evidence.given, evidence.right
             named = diagnose_numbers(given, right, atol=TOLERANCE, rtol=TOLERANCE)
             reason = f" That is {named}" if named else ""
-        yield wrong[0].shows("derivative", f"derivative-{op}", shown=shown, reason=reason)
+        yield wrong.shows("derivative", f"derivative-{op}", shown=shown, reason=reason)
         if op in _BASIC:
             break
 
@@ -247,27 +233,20 @@ def _evidence(op: str, argument: int, outcomes: list[Outcome]) -> Evidence:
         ]
         node = operands[argument][0]
         got, want = outcome.of(trial.names[node]), trial.expected[2 * node + 1]
-        rows.append((*(*numbers, 0.0)[:2], outcome.of("f", "value"), got, want))
-    x, y, out, got, want = np.array(rows, np.float64).T
-    return Evidence(
-        got,
-        want,
-        atol=TOLERANCE,
-        rtol=TOLERANCE,
-        op=op,
-        argument=argument,
-        operands=(x, y),
-        output=out,
-        g=np.ones(len(rows)),
-    )
+        rows.append((got, want, outcome.of("f", "value"), *(*numbers, 0.0)[:2]))
+    got, want, out, *both = np.array(rows, np.float64).T
+    about: dict[str, Any] = {"op": op, "argument": argument, "operands": tuple(both)}
+    return Evidence(got, want, (), TOLERANCE, TOLERANCE, **about, output=out, g=np.ones(len(rows)))
 
 
-def _of_inner(e: Evidence) -> Evidence:
-    """The same gradients as evidence about b in a + (−b) or a·b**−1."""
+def _is_of_inner(e: Evidence, rule: tuple[str, Slope] | None) -> bool:
+    """Whether it is a consequence of a wrong rule for b in a + (−b) or a·b**−1."""
+    if rule is None or e.argument == 0:
+        return False
     x, y = e.operands
     if e.op == "sub":
-        return replace(e, operands=(y, 0.0), output=-y)
-    return replace(e, operands=(y, -1.0), output=1 / y, g=x)
+        return fits(replace(e, operands=(y, 0.0), output=-y), rule[1])
+    return fits(replace(e, operands=(y, -1.0), output=1 / y, g=x), rule[1])
 
 
 # -- the walk --------------------------------------------------------------------------------------
@@ -283,24 +262,19 @@ def _wrong_walk(outcomes: list[Outcome]) -> list[Mistake]:
     if fitting is None:
         return [example.shows("adding" if example.trial.stage == "adding" else "order")]
     name, visits = fitting
-    early = ""
-    if name.startswith("before-complete"):
-        example = _smallest([o for o in wrong if o.trial.stage == "order"] or wrong)
-        pair = first_early_visit(example.trial.trace, visits[told.index(example)])
-        early = f" {pair}" if pair else ""
-    return [example.shows(name, early=early)]
+    if not name.startswith("before-complete"):
+        return [example.shows(name)]
+    example = _smallest([o for o in wrong if o.trial.stage == "order"] or wrong)
+    early = first_early_visit(example.trial.trace, visits[told.index(example)])
+    return [example.shows(name, early=f" {early}" if early else "")]
 
 
 def _wrong_again(outcomes: list[Outcome]) -> list[Mistake]:
     wrong = [o for o in outcomes if o.differences]
-    alone = all(_is_the_last_call_alone(outcome) for outcome in wrong)
-    return [wrong[0].shows("clears-leaves" if alone else "stale")] if wrong else []
-
-
-def _is_the_last_call_alone(outcome: Outcome) -> bool:
-    """Whether the numbers are those of the last call of backward, as if it were the only one."""
-    alone = replace(outcome.trial, calls=outcome.trial.calls[-1:])
-    return all(close(got, want) for got, want in zip(outcome.numbers or (), alone.expected))
+    # The numbers of the last call of backward, as if it were the only one?
+    alone = [replace(o.trial, calls=o.trial.calls[-1:]).expected for o in wrong]
+    cleared = all(all(map(close, o.numbers or (), numbers)) for o, numbers in zip(wrong, alone))
+    return [wrong[0].shows("clears-leaves" if cleared else "stale")] if wrong else []
 
 
 def _wrong_on_long(outcomes: list[Outcome], walk_is_named: bool) -> list[Mistake]:

@@ -58,6 +58,7 @@ class CheckedFile(Report):
     stages: list[CheckedStage] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     reason: str = ""  # why it was not graded, if it was not
+    not_enforced: list[str] = field(default_factory=list)  # what this system could not prevent
 
     @property
     def passed(self) -> bool:
@@ -73,6 +74,7 @@ class CheckedFile(Report):
         lines = [f"{self.file}: {self.points} of {self.out_of} points"]
         if self.reason:
             lines.append(f"  {self.reason}")
+        lines += [f"  Not enforced on this system: {words}." for words in self.not_enforced]
         wide = max((len(stage.title) for stage in self.stages), default=0)
         for stage in self.stages:
             wrong = stage.tried - stage.right
@@ -99,7 +101,7 @@ def check_file(path: str | Path, seed: int = 0, limits: ProcessLimits | None = N
         raise OSError(missing)
     try:
         source = _read(Path(path))
-        outcomes = _run(source, trials(seed), limits or ProcessLimits())
+        outcomes = _run(source, trials(seed), limits or ProcessLimits(), checked.not_enforced)
     except (Forbidden, OSError, ValueError) as error:
         checked.reason = f"Not graded: {error}."
     except NotLoaded as error:
@@ -144,21 +146,26 @@ def _checked(path: str | Path, seed: int, limits: ProcessLimits | None) -> Check
 
 
 def _read(path: Path) -> bytes:
+    if path.is_symlink():
+        raise ValueError("this is a symbolic link, which is not followed; name the file itself")
     if not path.is_file():
         wanted = f"this is a folder; name its files: {path / '*.py'}"
         raise ValueError(wanted if path.is_dir() else "there is no such file")
-    with path.open("rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         source = file.read(LARGEST_FILE + 1)
     if len(source) > LARGEST_FILE:
         raise ValueError(f"the file is larger than {LARGEST_FILE // 2**20} MB")
     return source
 
 
-def _run(source: bytes, asked: Sequence[GraphTrial], limits: ProcessLimits) -> list[Outcome]:
+def _run(
+    source: bytes, asked: Sequence[GraphTrial], limits: ProcessLimits, not_enforced: list[str]
+) -> list[Outcome]:
     """Run every trial; after one without an answer, go on with the next in a new process."""
     outcomes: list[Outcome] = []
     for _ in range(1 + MOST_RESTARTS):
         with LearnerProcess(source, limits) as process:
+            not_enforced[:] = process.begin()
             process.load()
             for trial in asked[len(outcomes) :]:
                 try:

@@ -6,22 +6,39 @@ import marshal
 import os
 import re
 import secrets
+import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
-import threading
+import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gradwalk.course.checker import runner
+from gradwalk.course.checker import confine, runner
 
 LARGEST_ANSWER = 4 * 2**20
 _LENGTH = struct.Struct(">I")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _NEEDED_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # by a Python outside the system's
+_BY_ARGUMENTS = {
+    "open": "opens a file to write to it",
+    "openat": "opens a file to write to it",
+    "execve": "starts another program",
+    "tkill": "sends a signal",
+    "tgkill": "sends a signal",
+}
+ASKED_FOR = (confine.REPORTS, confine.KILLS, confine.LANDLOCK)
+# What each of them prevents; without it, Python alone looks for it, and a file may get around that.
+PREVENTED = {
+    confine.REPORTS: "deleting, renaming and creating files, starting processes and threads, and "
+    "using the network (no seccomp)",
+    confine.LANDLOCK: "reading other files (no Landlock)",
+}
 
 
 @dataclass(frozen=True)
@@ -83,38 +100,81 @@ class LearnerProcess:
     def __init__(self, source: bytes, limits: ProcessLimits) -> None:
         self._limits = limits
         self._key = secrets.token_bytes(runner.KEY_BYTES)
+        self._first_request = self._key + _framed((source, limits.seconds))
         self._received = 0
-        self._late = False
+        self._reports = -1
+        self._folder = tempfile.TemporaryDirectory(prefix="gradwalk-check-")
+        self._start("".join(ASKED_FOR))
+
+    def _start(self, layers: str) -> None:
+        self._channel, theirs = socket.socketpair()
+        self._channel.setblocking(False)
         # -I and -S: nothing but the standard library can be found, no variable is read.
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(Path(runner.__file__).resolve())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=os.sep,
-            env={name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ},
-            start_new_session=True,  # a group of its own, so that all of it can be ended
-        )
-        self._first_request = self._key + _framed((source, limits.seconds, limits.megabytes))
+        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", _path_of(confine)]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*command, _path_of(runner), str(self._limits.megabytes), layers],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self._folder.name,
+                env={name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ},
+                start_new_session=True,  # a group of its own, so that all of it can be ended
+            )
 
     def __enter__(self) -> LearnerProcess:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._stop()
+        made = os.listdir(self._folder.name)
+        self._folder.cleanup()
+        if made and not isinstance(error[1], Forbidden):
+            raise Forbidden(f"creates files: {printable(made[0])}")
+
+    def _stop(self) -> None:
         self._kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with suppress(BrokenPipeError):  # of a request that was not read
-                    stream.close()
+        self._channel.close()
+        if self._reports >= 0:
+            os.close(self._reports)
+            self._reports = -1
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):  # macOS: it has ended
             os.killpg(self._process.pid, signal.SIGKILL)
 
+    def begin(self) -> list[str]:
+        """Wait until the process is ready to run the file; returns what is not enforced.
+
+        A Python that does not start with a layer, because it reads files from unusual places, is
+        started without. No file can bring this about: nothing of it has run so far.
+        """
+        try:
+            return self._ready()
+        except OSError:
+            for layers in ("".join(ASKED_FOR).replace(confine.LANDLOCK, ""), ""):
+                self._stop()
+                self._start(layers)
+                with suppress(OSError):
+                    return self._ready()
+            raise
+
+    def _ready(self) -> list[str]:
+        self._end = time.monotonic() + self._limits.patience
+        try:
+            self._wait(select.POLLIN)
+            layers, descriptors, _, _ = socket.recv_fds(self._channel, 16, 1)
+            if descriptors:
+                (self._reports,) = descriptors
+            self._exchange(self._first_request)
+        except TooSlow:
+            raise OSError("Python could not be started a second time in time") from None
+        had = layers.decode().replace(confine.KILLS, confine.REPORTS)
+        return [words for layer, words in PREVENTED.items() if layer not in had]
+
     def load(self) -> None:
-        """Run the learner's file."""
-        self._exchange(self._first_request)  # nothing of the learner's has run so far
+        """Run the learner's file, after `begin`."""
         try:
             kind, payload = self._exchange(b"")
         except TooSlow:
@@ -138,35 +198,65 @@ class LearnerProcess:
             return list(struct.unpack(f">{count}d", payload))
         return _failure(payload) if kind == runner.FAILED else self._forged()
 
-    # -- the pipe ----------------------------------------------------------------------------------
+    # -- the channel -------------------------------------------------------------------------------
 
     def _exchange(self, request: bytes) -> tuple[bytes, bytes]:
         """Send a request and wait for its answer; the process is killed if both take too long."""
-        timer = threading.Timer(self._limits.patience, self._give_up)
-        timer.start()
-        try:
-            assert self._process.stdin is not None
-            with suppress(BrokenPipeError):  # it ended; what it sent before may be the reason
-                self._process.stdin.write(request)
-                self._process.stdin.flush()
-            return self._message()
-        finally:
-            timer.cancel()
+        self._end = time.monotonic() + self._limits.patience
+        rest = memoryview(request)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while rest:  # it may have ended; what it sent before may be the reason
+                self._wait(select.POLLOUT)
+                rest = rest[self._channel.send(rest) :]
+        return self._message()
 
-    def _give_up(self) -> None:
-        self._late = True
+    def _wait(self, what: int) -> None:
+        """Wait until the channel is ready, or the kernel reports a forbidden call."""
+        waiting = select.poll()
+        waiting.register(self._channel, what)
+        if self._reports >= 0:
+            waiting.register(self._reports, select.POLLIN)
+        while left := max(0.0, self._end - time.monotonic()):
+            ready = dict(waiting.poll(left * 1000))
+            if ready.get(self._reports, 0) & select.POLLIN:
+                self._reported()
+            if self._channel.fileno() in ready:
+                return
+            if self._reports in ready:  # the process has ended
+                waiting.unregister(self._reports)
         self._kill()
+        raise TooSlow
+
+    def _reported(self) -> None:
+        """The process waits in a system call that no engine makes; it never comes to be."""
+        import fcntl
+
+        notification = bytearray(confine.NOTIFICATION)
+        try:
+            fcntl.ioctl(self._reports, confine.RECEIVE, notification)
+        except OSError:  # it was killed meanwhile
+            return
+        self._kill()
+        (number,) = struct.unpack_from("i", notification, 16)
+        for words, known in confine.calls(os.uname().machine).items():
+            if name := known.get(number):
+                words = _BY_ARGUMENTS.get(name, words)
+                raise Forbidden(f"{words} ({name}, stopped by the system)")
 
     def _read(self, count: int) -> bytes:
-        assert self._process.stdout is not None
-        data = self._process.stdout.read(count)
-        if len(data) < count:
-            self._gone()
+        data = b""
+        while len(data) < count:
+            self._wait(select.POLLIN)
+            try:
+                part = self._channel.recv(count - len(data))
+            except ConnectionResetError:
+                part = b""
+            if not part:
+                self._gone()
+            data += part
         return data
 
     def _gone(self) -> None:
-        if self._late:
-            raise TooSlow
         try:
             status = self._process.wait(timeout=self._limits.patience)
         except subprocess.TimeoutExpired:
@@ -175,6 +265,10 @@ class LearnerProcess:
             raise OSError(f"Python could not be started a second time (status {status})")
         if status == -signal.SIGXCPU:
             raise TooSlow
+        if status == runner.TAMPERED:
+            raise Forbidden("tampers with the checker")
+        if status == -signal.SIGSYS:
+            raise Forbidden("makes a system call that no engine needs, and the system stopped it")
         if status < 0:
             raise Ended(f"was ended by {_signal_name(-status)}")
         raise Forbidden(f"ends the process before its answers are there (status {status})")
@@ -196,6 +290,10 @@ class LearnerProcess:
 
     def _forged(self) -> Any:
         raise Forbidden("writes to the channel that answers are sent through")
+
+
+def _path_of(module: Any) -> str:
+    return str(Path(module.__file__).resolve())
 
 
 def _framed(message: Any) -> bytes:

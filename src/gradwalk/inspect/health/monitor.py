@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gradwalk.engine.modes import state
+from gradwalk.engine.modes import state, switch
 from gradwalk.inspect.health.checks import GRADIENTS_READ, RECURRENT, RELUS, SLOPES
 from gradwalk.inspect.health.examination import HealthReport, examine
 from gradwalk.inspect.health.findings import Limits
@@ -132,7 +132,7 @@ class Monitor:
         if number % self.every or self._examined is not None or state.here.watcher is not None:
             return
         self._recorder = recorder = _Step(self, number)
-        state.here.watcher = recorder
+        switch(watcher=recorder)
         recorder.entered_module(model)  # so that the modules inside have their full names
         recorder.left()
 
@@ -142,7 +142,7 @@ class Monitor:
         if recorder is None:
             return
         if state.here.watcher is recorder:
-            state.here.watcher = None
+            switch(watcher=None)
         if recorder.trace.sweeps:
             self._examined = recorder
             if self.optimizer is None:

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from gradwalk.engine.checkpoint import saved_arrays
-from gradwalk.engine.modes import state
+from gradwalk.engine.modes import state, switch
 from gradwalk.graph.versions import owner_of
 from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Edge, Saved, Trace, TraceNode
@@ -268,11 +268,12 @@ class SavedMeter:
         self._outer: Any = None
 
     def __enter__(self) -> Self:
-        self._outer, state.here.watcher = state.here.watcher, self
+        self._outer = state.here.watcher
+        switch(watcher=self)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        state.here.watcher = self._outer
+        switch(watcher=self._outer)
 
     def _track(self, owner: np.ndarray[Any, Any], counts: bool) -> None:
         key, size = id(owner), owner.nbytes

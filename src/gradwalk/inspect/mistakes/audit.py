@@ -15,7 +15,7 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.mistakes.lost_contributions import lost_by_values, lost_in
-from gradwalk.inspect.mistakes.wrong_contributions import Right, WrongPush, named, wrong_pushes
+from gradwalk.inspect.mistakes.wrong_contributions import AuditedPush, Right, named, wrong_pushes
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable
@@ -56,8 +56,7 @@ class Audit(Report):
         return bool(self.faults)
 
     def __str__(self) -> str:
-        head = f"{self.checked} operations checked, {len(self.faults)} wrong."
-        lines = [head]
+        lines = [f"{self.checked} operations checked, {len(self.faults)} wrong."]
         for fault in self.faults:
             lines += wrapped(str(fault), "  ", "    ")
             if fault.line is not None:
@@ -95,7 +94,7 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
     """Audit some nodes of the last backward pass."""
     report = Audit([], 0)
     audited = list(dict.fromkeys(nodes))
-    wrong: list[WrongPush] = []
+    wrong: list[AuditedPush] = []
     right_ones: Right = set()
     with np.errstate(all="ignore"):
         for index in audited:
@@ -107,9 +106,9 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
             except (NotReplayable, ValueError, TypeError, IndexError):
                 report.skipped.append(trace.name(index))
         for push, text in zip(wrong, named(wrong, right_ones)):
-            report.faults.append(_fault(trace, push.alone.node.index, push.position, text))
-        sources = {edge.node for i in audited for _, edge in trace.nodes[i].edges}
-        for index, text in lost_in(trace, sources.union(audited)).items():
+            report.faults.append(_fault(trace, push.node.index, push.position, text))
+        reached = {edge.node for i in audited for _, edge in trace.nodes[i].edges}.union(audited)
+        for index, text in lost_in(trace, reached).items():
             report.faults.append(_fault(trace, index, None, text))
     return report
 
@@ -137,13 +136,10 @@ def _other_grad(trace: Trace, x: Any) -> list[str]:
     if not x._grad and not lost:
         return []  # backward() was not called
     times = round(x._grad / right) if right else 0
-    if index in lost:
-        reason = lost[index]
-    elif lost:
-        where, text = next(iter(lost.items()))
-        reason = f"{trace.name(where)}: {text}"
+    reason = "it was not cleared, was overwritten, or was passed on in a wrong order."
+    if lost:
+        where = index if index in lost else next(iter(lost))
+        reason = lost[where] if where == index else f"{trace.name(where)}: {lost[where]}"
     elif times > 1 and np.isclose(x._grad, times * right):
         reason = f"backward() has run {times} times without zero_grad()."
-    else:
-        reason = "it was not cleared, was overwritten, or was passed on in a wrong order."
     return [f"its .grad is {x._grad:.6g} where the chain rule gives {right:.6g}: {reason}"]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -173,8 +172,8 @@ def _inject_rules(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> N
     """Give an op wrong rules, and drop the code that was generated from its own."""
     rules = _wrong_rules(op, positions, bug)
     undo.callback(_refresh, op)  # runs last
-    _patch(undo, op, "rules", tuple(rules))
-    _patch(undo, op, "joint", None)  # each input by its own rule
+    patch(undo, op, "rules", tuple(rules))
+    patch(undo, op, "joint", None)  # each input by its own rule
     _refresh(op)
 
 
@@ -221,8 +220,12 @@ def _refresh(op: Op) -> None:
 # -- around the rules ------------------------------------------------------------------------------
 
 
-def _patch(undo: ExitStack, owner: Any, name: str, replacement: Any) -> None:
-    undo.callback(setattr, owner, name, getattr(owner, name))
+def patch(undo: ExitStack, owner: Any, name: str, replacement: Any) -> None:
+    """Replace an attribute of a module, a class or an object; what was inherited is so again."""
+    if name in vars(owner):
+        undo.callback(setattr, owner, name, vars(owner)[name])
+    else:
+        undo.callback(delattr, owner, name)
     setattr(owner, name, replacement)
 
 
@@ -239,7 +242,7 @@ def _inject_unsummed(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -
             contribution = contribution[(0,) * lead + tuple(kept)]
         return right(contribution, node, position)
 
-    _patch(undo, pulling, "fit", fit)
+    patch(undo, pulling, "fit", fit)
 
 
 def _inject_stale(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
@@ -277,8 +280,8 @@ def _inject_stale_values(undo: ExitStack, op: Op) -> None:
             source._grad += contribution or 0.0
 
     for module, listing in ((scalar_value, "inner_first"), (tracing, "inputs_first")):
-        _patch(undo, module, listing, functools.partial(noting, getattr(module, listing)))
-    _patch(undo, tracing, "contributions", contributions)
+        patch(undo, module, listing, functools.partial(noting, getattr(module, listing)))
+    patch(undo, tracing, "contributions", contributions)
     undo.callback(scalar_push.pushes.pop, op, None)
     scalar_push.pushes[op] = push
 
@@ -313,8 +316,8 @@ def _inject_overwrite(undo: ExitStack, op: Any, positions: list[int], bug: Bug) 
         else:
             right_arrive(grads, ours, graph, node, index, g)
 
-    _patch(undo, backward, "pull", pull)
-    _patch(undo, backward, "_arrive", arrive)
+    patch(undo, backward, "pull", pull)
+    patch(undo, backward, "_arrive", arrive)
     for changed in [o for o in TABLE.values() if o.elementwise] if op is None else [op]:
         if changed.elementwise and changed.differentiable:
             undo.callback(scalar_push.pushes.pop, changed, None)
@@ -322,25 +325,19 @@ def _inject_overwrite(undo: ExitStack, op: Any, positions: list[int], bug: Bug) 
 
 
 def _inject_order(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
-    _patch(undo, backward, "inputs_first", _breadth_first)
-    _patch(undo, scalar_value, "inner_first", lambda root: _breadth_first([root], leaves=False))
+    patch(undo, backward, "inputs_first", _breadth_first)
+    patch(undo, scalar_value, "inner_first", lambda root: _breadth_first([root], leaves=False))
 
 
 def _breadth_first(roots: Any, stop: Any = (), leaves: bool = True) -> list[Any]:
     """Nodes by their distance from the root, the farthest first: not a topological order."""
-    seen: set[Any] = {None}
-    order: list[Any] = []
-    waiting = deque(roots)
-    while waiting:
-        node = waiting.popleft()
-        if node in seen:
-            continue
-        seen.add(node)
-        if leaves or node.inputs:
-            order.append(node)
-        if not (stop and node in stop):
-            waiting.extend(node.inputs)
-    return order[::-1]
+    order = list(dict.fromkeys(roots))
+    seen = {None, *order}
+    for node in order:  # which grows meanwhile
+        new = [] if node in stop else [i for i in dict.fromkeys(node.inputs) if i not in seen]
+        seen.update(new)
+        order += new
+    return [node for node in reversed(order) if leaves or node.inputs]
 
 
 _AROUND: dict[str, Callable[[ExitStack, Any, list[int], Bug], None]] = {

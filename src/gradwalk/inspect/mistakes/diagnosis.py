@@ -8,15 +8,95 @@ hand, the course what learners' engines compute.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gradwalk.inspect.mistakes.evidence import Array, Evidence, Mask, say
+SENTENCES = Path(__file__).with_name("sentences.toml")
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@functools.cache
+def _sentences() -> dict[str, str]:
+    return tomllib.loads(SENTENCES.read_text(encoding="utf-8"))
+
+
+def say(name: str, **facts: Any) -> str:
+    """The sentence for a mistake, filled in.
+
+    >>> say("sign")
+    'wrong sign: backward gives the negative of the derivative.'
+    """
+    return _sentences()[name].format(**facts)
+
+
+def differs(
+    given: npt.ArrayLike, right: npt.ArrayLike, atol: float = 1e-5, rtol: float = 1e-3
+) -> Mask:
+    """Where the two are further apart than atol + rtol·|right|; NaN differs from everything.
+
+    >>> differs([1.0, 2.0], [1.0, 2.1])
+    array([False,  True])
+    """
+    one, other = np.asarray(given, np.float64), np.asarray(right, np.float64)
+    with np.errstate(all="ignore"):
+        near = np.abs(one - other) <= atol + rtol * np.abs(other)
+    near &= np.isfinite(other)  # inf is near nothing but itself, though inf <= rtol × inf
+    return np.asarray(~(near | (one == other)))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Two gradients, in the shape of the input, or two Jacobians, in that of output + input."""
+
+    given: Array
+    right: Array
+    output_shape: tuple[int, ...] = ()  # of a Jacobian
+    atol: float = 1e-5
+    rtol: float = 1e-3
+    # The op that handed it on. A trace knows most of this, two plain gradients nothing.
+    op: str = ""
+    argument: int = 0
+    operands: tuple[Any, ...] = ()  # arrays and numbers
+    output: Array | None = None
+    g: Array | None = None  # the gradient at its output; beside a Jacobian the identity
+    others: Mapping[int, Array] = field(default_factory=dict)  # the right gradients of its inputs
+    jacobian: Array | None = None  # of an op that mixes elements, a row per output element
+    unsummed: tuple[str, Array] | None = None  # broadcast axes, the gradient of their index 0
+    right_for: str = ""  # another call of the op, for which it would be right
+    right_elsewhere: bool = False  # whether the rule was right in another call
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of the input."""
+        return self.right.shape[len(self.output_shape) :]
+
+    def same(self, given: npt.ArrayLike, right: npt.ArrayLike) -> bool:
+        """Whether two arrays agree within the tolerances."""
+        if np.shape(given) != np.shape(right):
+            return False
+        return not differs(given, right, self.atol, self.rtol).any()
+
+    def is_given(self, array: npt.ArrayLike) -> bool:
+        """Whether backward gives this."""
+        return self.same(self.given, array)
+
+    def nonzero(self, array: Array) -> Mask:
+        """Where an array is more than rounding away from zero."""
+        return np.asarray(np.abs(array) > self.atol)
+
+    def matrix(self, array: Array) -> Array:
+        """One row per element of the output, one column per element of the input."""
+        return array.reshape(math.prod(self.output_shape), math.prod(self.input_shape))
 
 
 def explanations(evidence: Evidence) -> dict[str, str]:
@@ -24,17 +104,14 @@ def explanations(evidence: Evidence) -> dict[str, str]:
 
     The key of a mistake that is told from the two gradients alone is the sentence itself.
     """
+    told: dict[str, str] = {}
     with np.errstate(all="ignore"):
-        if evidence.is_given(evidence.right):
-            return {}
-        if evidence.given.shape != evidence.right.shape:
-            return {"shape": _wrong_shape(evidence)}
-        told: dict[str, str] = {}
-        for key, sentence in _told(evidence):
-            told.setdefault(key, sentence)
-        rule = None if told else wrong_rule(evidence)
-    if rule is not None:
-        told["rule"] = say("rule", op=evidence.op, text=rule.text)
+        if not evidence.is_given(evidence.right):
+            for key, sentence in _told(evidence):
+                told.setdefault(key, sentence)
+            rule = None if told else wrong_rule(evidence)
+            if rule is not None:
+                told["rule"] = say("rule", op=evidence.op, text=rule[0])
     return told
 
 
@@ -53,6 +130,9 @@ def diagnose(
 
 
 def _told(e: Evidence) -> Iterator[tuple[str, str]]:
+    if e.given.shape != e.right.shape:
+        yield "shape", _wrong_shape(e)
+        return
     # A wrong rule is wrong at every call; one that was right elsewhere speaks for a stale value.
     if e.right_for and e.right_elsewhere:
         yield "stale", say("stale", other=e.right_for)
@@ -126,15 +206,13 @@ def _factored(e: Evidence) -> Iterator[tuple[str, Array]]:
     if size and (reasons or np.sum(e.nonzero(e.right)) >= 3):
         inverse = round(1 / size)
         as_fraction = size < 1 and 1 < inverse < 1e6 and _near(size, 1 / inverse)
-        yield (
-            say(
-                "factor",
-                sign="" if factor > 0 else "wrong sign and ",
-                size=f"1/{inverse}" if as_fraction else f"{size:.4g}",
-                reasons=": " + "; or ".join(reasons) if reasons else ", everywhere",
-            ),
-            e.right * factor,
+        sentence = say(
+            "factor",
+            sign="" if factor > 0 else "wrong sign and ",
+            size=f"1/{inverse}" if as_fraction else f"{size:.4g}",
+            reasons=": " + "; or ".join(reasons) if reasons else ", everywhere",
         )
+        yield sentence, e.right * factor
 
 
 def _factors(e: Evidence) -> Iterator[tuple[float, str]]:
@@ -147,26 +225,21 @@ def _factors(e: Evidence) -> Iterator[tuple[float, str]]:
         sizes.setdefault(total, f"{total} is the number of {what} elements")
     for n, place in sizes.items():
         if n > 1:
-            averaged = f"{place}: averaged instead of summed (the backward pass of a broadcast "
-            yield n, f"{place}: summed where the forward takes the mean"
-            yield 1 / n, averaged + "is a sum)"
+            yield n, say("factor_summed", place=place)
+            yield 1 / n, say("factor_averaged", place=place)
         if n > 2:
-            confused = f"{place}, and the factor takes n for n - 1 or the other way round"
-            yield (n - 1) / n, confused
-            yield n / (n - 1), confused
-    yield 2, "a contribution is counted twice, or a 2 does not belong"
+            yield (n - 1) / n, say("factor_one_less", place=place)
+            yield n / (n - 1), say("factor_one_less", place=place)
+    yield 2, say("factor_twice")
     for n in range(2, 11):
-        lost = f"a factor {n} is missing, or one of {n} equal contributions arrives and the others "
-        yield 1 / n, lost + "are overwritten (= instead of +=) or cut off"
+        yield 1 / n, say("factor_lost", n=n)
         if n > 2:
-            yield n, f"a {n} does not belong"
-    for constant, reason in (
-        (math.log(2), "that is ln 2 or its inverse: a logarithm or power of base 2"),
-        (math.log(10), "that is ln 10 or its inverse: a logarithm or power of base 10"),
-        (math.pi / 180, "that is π/180 or its inverse: degrees where radians are meant"),
-    ):
-        yield constant, reason
-        yield 1 / constant, reason
+            yield n, say("factor_extra", n=n)
+    for name, constant in (("2", math.log(2)), ("10", math.log(10))):
+        yield constant, say("factor_base", base=name)
+        yield 1 / constant, say("factor_base", base=name)
+    yield math.pi / 180, say("factor_degrees")
+    yield 180 / math.pi, say("factor_degrees")
 
 
 def _near(number: float, wanted: float) -> bool:
@@ -215,36 +288,30 @@ def _holes(e: Evidence, arrived: Mask, missing: Mask) -> Iterator[str]:
 
 
 def _without_term(e: Evidence) -> bool:
-    """Whether what is lacking is of low rank: it passes through a sum over the elements."""
-    if e.jacobian is not None:
-        return _pulled_elementwise(e, e.jacobian)
+    """Whether what is lacking is of low rank: it passes through a sum over the elements.
+
+    Such an op is often pulled through as if it were elementwise: softmax, a norm.
+    """
+    if e.jacobian is not None:  # then what was passed on is a·g for some a, element by element
+        if e.g is None or e.g.shape != e.given.shape or not e.given.any():
+            return False
+        g, passed_on = np.ravel(e.g), np.ravel(e.given)
+        known = np.abs(g) > 1e-9 * np.abs(g).max(initial=0.0)
+        if np.any(np.abs(passed_on[~known]) > e.atol):
+            return False
+        return _low_rank_beside(np.where(known, passed_on / g, np.nan), e.jacobian, e.rtol)
     given, right = e.matrix(e.given), e.matrix(e.right)
     smaller = min(right.shape)
     if smaller < 2 or not np.isfinite(given).all():
         return False
-    square = len(right) == right.shape[1]
-    if square and not e.nonzero(right - np.diag(np.diag(right))).any():
-        return False  # elementwise: nothing is summed over
-    if square and not e.nonzero(given - np.diag(np.diag(given))).any():
-        return _low_rank_beside(np.diag(given), right, e.rtol)
+    if len(right) == right.shape[1]:
+        if not e.nonzero(right - np.diag(np.diag(right))).any():
+            return False  # elementwise: nothing is summed over
+        if not e.nonzero(given - np.diag(np.diag(given))).any():
+            return _low_rank_beside(np.diag(given), right, e.rtol)
     tolerance = max(e.atol, e.rtol * float(np.abs(right).max()))
-    rank = int(np.linalg.matrix_rank(right - given, tol=tolerance))
-    whole = int(np.linalg.matrix_rank(given, tol=tolerance))
-    return 0 < rank <= (smaller - 1) // 2 and whole > rank
-
-
-def _pulled_elementwise(e: Evidence, jacobian: Array) -> bool:
-    """Whether an op that mixes elements is pulled through as if it did not: softmax, a norm.
-
-    Then what was passed on is a·g for some a, element by element.
-    """
-    if e.g is None or e.g.shape != e.given.shape or not e.given.any():
-        return False
-    g, given = np.ravel(e.g), np.ravel(e.given)
-    known = np.abs(g) > 1e-9 * np.abs(g).max(initial=0.0)
-    if np.any(np.abs(given[~known]) > e.atol):
-        return False
-    return _low_rank_beside(np.where(known, given / g, np.nan), jacobian, e.rtol)
+    lacking, whole = np.linalg.matrix_rank(np.stack([right - given, given]), tol=tolerance)
+    return bool(0 < lacking <= (smaller - 1) // 2 and whole > lacking)
 
 
 def _low_rank_beside(diagonal: Array, jacobian: Array, rtol: float) -> bool:
@@ -271,10 +338,8 @@ def _wrong_shape(e: Evidence) -> str:
     if given.ndim > 1 and e.same(given.swapaxes(-1, -2), right):
         return say("transposed")
     lead = given.ndim - right.ndim
-    ones = [
-        lead + i for i, n in enumerate(right.shape) if lead >= 0 and n == 1 < given.shape[lead + i]
-    ]
-    axes = (*range(lead), *ones)
+    pairs = zip(given.shape[lead:], right.shape) if lead >= 0 else ()
+    axes = (*range(lead), *(lead + i for i, (n, m) in enumerate(pairs) if m == 1 < n))
     total = given.sum(axis=axes, keepdims=True)
     if axes and total.size == right.size and e.same(total.reshape(right.shape), right):
         return say("unsummed_shape", given=given.shape, axes=", ".join(map(str, axes)))
@@ -283,75 +348,72 @@ def _wrong_shape(e: Evidence) -> str:
 
 # -- local derivatives that are often written in place of the right ones ---------------------------
 
+# Of the first operand, the second (or the exponent) and the output; numbers or arrays.
+Slope = Callable[[Any, Any, Any], Any]
 
-class WrongRule(NamedTuple):
-    """A derivative that is often written in place of the right one."""
-
-    argument: int  # of the op
-    text: str  # as a completion of "yours is"
-    # The first operand, the second (or the exponent), the output; numbers or arrays.
-    rule: Callable[[Any, Any, Any], Any]
-
-
-RULES: dict[str, tuple[WrongRule, ...]] = {
-    "sub": (WrongRule(1, "1: the minus sign is missing", lambda x, y, out: 1.0),),
-    "neg": (WrongRule(0, "1: the minus sign is missing", lambda x, y, out: 1.0),),
-    "mul": (
-        WrongRule(0, "a itself; it is the other input, b", lambda x, y, out: x),
-        WrongRule(1, "b itself; it is the other input, a", lambda x, y, out: y),
-        WrongRule(0, "1", lambda x, y, out: 1.0),
-        WrongRule(1, "1", lambda x, y, out: 1.0),
-    ),
-    "div": (
-        WrongRule(0, "1; it is 1/b", lambda x, y, out: 1.0),
-        WrongRule(0, "b; it is 1/b", lambda x, y, out: y),
-        WrongRule(1, "a/b²: the minus sign is missing", lambda x, y, out: x / y**2),
-        WrongRule(1, "−a/b: the square is missing", lambda x, y, out: -x / y),
-        WrongRule(1, "−1/b²: the factor a is missing", lambda x, y, out: -1 / y**2),
-        WrongRule(1, "1/b², which is neither negative nor times a", lambda x, y, out: 1 / y**2),
-        WrongRule(1, "1/b", lambda x, y, out: 1 / y),
-        WrongRule(1, "a; it is −a/b²", lambda x, y, out: x),
-    ),
-    "power": (
-        WrongRule(0, "aⁿ⁻¹: the factor n is missing", lambda x, y, out: x ** (y - 1)),
-        WrongRule(0, "n·aⁿ: the exponent is not lowered by 1", lambda x, y, out: y * out),
-        WrongRule(0, "n·a: it is n·aⁿ⁻¹", lambda x, y, out: y * x),
-        WrongRule(0, "(n−1)·aⁿ⁻¹: the factor is n", lambda x, y, out: (y - 1) * x ** (y - 1)),
-        WrongRule(0, "aⁿ, the output itself", lambda x, y, out: out),
-    ),
-    "exp": (
-        WrongRule(0, "the input; it is the output, exp(a)", lambda x, y, out: x),
-        WrongRule(0, "1; it is the output, exp(a)", lambda x, y, out: 1.0),
-        WrongRule(0, "a·exp(a − 1), as for a power", lambda x, y, out: x * out / math.e),
-    ),
-    "tanh": (
-        WrongRule(0, "1 − a²: it is 1 − out², the output squared", lambda x, y, out: 1 - x * x),
-        WrongRule(0, "1 − out: the square is missing", lambda x, y, out: 1 - out),
-        WrongRule(0, "1 + out²: it is 1 − out²", lambda x, y, out: 1 + out * out),
-        WrongRule(0, "out²: it is 1 − out²", lambda x, y, out: out * out),
-        WrongRule(0, "out·(1 − out), as for a sigmoid", lambda x, y, out: out * (1 - out)),
-        WrongRule(0, "1", lambda x, y, out: 1.0),
-    ),
-    "relu": (
-        WrongRule(0, "1 for a negative input too, where it is 0", lambda x, y, out: 1.0),
-        WrongRule(0, "the output; it is 1 where the input is positive", lambda x, y, out: out),
-        WrongRule(0, "the wrong way round: 1 where the input is negative", lambda x, y, out: x < 0),
-    ),
+# By op and argument: what completes "yours is".
+SLOPES: dict[tuple[str, int], dict[str, Slope]] = {
+    ("sub", 1): {"1: the minus sign is missing": lambda x, y, out: 1.0},
+    ("neg", 0): {"1: the minus sign is missing": lambda x, y, out: 1.0},
+    ("mul", 0): {
+        "a itself; it is the other input, b": lambda x, y, out: x,
+        "1": lambda x, y, out: 1.0,
+    },
+    ("mul", 1): {
+        "b itself; it is the other input, a": lambda x, y, out: y,
+        "1": lambda x, y, out: 1.0,
+    },
+    ("div", 0): {
+        "1; it is 1/b": lambda x, y, out: 1.0,
+        "b; it is 1/b": lambda x, y, out: y,
+    },
+    ("div", 1): {
+        "a/b²: the minus sign is missing": lambda x, y, out: x / y**2,
+        "−a/b: the square is missing": lambda x, y, out: -x / y,
+        "−1/b²: the factor a is missing": lambda x, y, out: -1 / y**2,
+        "1/b², which is neither negative nor times a": lambda x, y, out: 1 / y**2,
+        "1/b": lambda x, y, out: 1 / y,
+        "a; it is −a/b²": lambda x, y, out: x,
+    },
+    ("power", 0): {
+        "aⁿ⁻¹: the factor n is missing": lambda x, y, out: x ** (y - 1),
+        "n·aⁿ: the exponent is not lowered by 1": lambda x, y, out: y * out,
+        "n·a: it is n·aⁿ⁻¹": lambda x, y, out: y * x,
+        "(n−1)·aⁿ⁻¹: the factor is n": lambda x, y, out: (y - 1) * x ** (y - 1),
+        "aⁿ, the output itself": lambda x, y, out: out,
+    },
+    ("exp", 0): {
+        "the input; it is the output, exp(a)": lambda x, y, out: x,
+        "1; it is the output, exp(a)": lambda x, y, out: 1.0,
+        "a·exp(a − 1), as for a power": lambda x, y, out: x * out / math.e,
+    },
+    ("tanh", 0): {
+        "1 − a²: it is 1 − out², the output squared": lambda x, y, out: 1 - x * x,
+        "1 − out: the square is missing": lambda x, y, out: 1 - out,
+        "1 + out²: it is 1 − out²": lambda x, y, out: 1 + out * out,
+        "out²: it is 1 − out²": lambda x, y, out: out * out,
+        "out·(1 − out), as for a sigmoid": lambda x, y, out: out * (1 - out),
+        "1": lambda x, y, out: 1.0,
+    },
+    ("relu", 0): {
+        "1 for a negative input too, where it is 0": lambda x, y, out: 1.0,
+        "the output; it is 1 where the input is positive": lambda x, y, out: out,
+        "the wrong way round: 1 where the input is negative": lambda x, y, out: x < 0,
+    },
 }
-CUT = "0: the input receives nothing, as if the result did not know it"
+CUT = {"0: the input receives nothing, as if the result did not know it": lambda x, y, out: 0.0}
 
 
-def wrong_rule(e: Evidence) -> WrongRule | None:
-    """Return the first wrong rule that gives the gradient, None if no rule does."""
+def wrong_rule(e: Evidence) -> tuple[str, Slope] | None:
+    """Return the first wrong derivative that gives the gradient, in words; None if none does."""
     if e.output_shape or e.g is None or e.output is None or not e.operands:
         return None
-    rules = [rule for rule in RULES.get(e.op, ()) if rule.argument == e.argument]
-    rules.append(WrongRule(e.argument, CUT, lambda x, y, out: 0.0))
-    return next((rule for rule in rules if fits(e, rule)), None)
+    slopes = SLOPES.get((e.op, e.argument), {}) | CUT
+    return next((named for named in slopes.items() if fits(e, named[1])), None)
 
 
-def fits(e: Evidence, rule: WrongRule) -> bool:
-    """Whether a wrong rule gives the gradient."""
+def fits(e: Evidence, slope: Slope) -> bool:
+    """Whether a wrong derivative gives the gradient."""
     with np.errstate(all="ignore"):
-        slope = np.asarray(rule.rule(e.operands[0], e.operands[-1], e.output))
-        return e.g is not None and e.is_given(e.g * slope)
+        taken = np.asarray(slope(e.operands[0], e.operands[-1], e.output))
+        return e.g is not None and e.is_given(e.g * taken)

@@ -6,7 +6,6 @@ see how the outputs move. Tensors and Values alike; a Value is one element.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.engine.modes import enable_grad
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.evidence import Array, Evidence, Mask, differs
+from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, Mask, differs, explanations
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
 
@@ -64,46 +63,49 @@ class WrongJacobian(Evidence):
         """Whether kinks explain all of the disagreement."""
         return bool((self.wrong == self.kinks).all())
 
+    @cached_property
+    def errors(self) -> Array:
+        """How far the two are apart; inf where one of them is not finite."""
+        apart = np.abs(self.given - self.right)
+        return np.where(np.isfinite(apart), apart, np.inf)
+
     @property
     def only_rounding(self) -> bool:
         """Whether all of the disagreement is no larger than the rounding of the outputs."""
-        return not (self.wrong & ~(np.abs(self.given - self.right) <= self.noise)).any()
+        return not (self.wrong & ~(self.errors <= self.noise)).any()
 
     @cached_property
     def worst(self) -> tuple[int, ...]:
         """The element that is furthest off; a kink only if there is no other."""
-        errors = np.abs(self.given - self.right)
-        errors = np.where(np.isfinite(errors), errors, np.inf)
         considered = self.wrong if self.only_kinks else self.wrong & ~self.kinks
-        at = np.unravel_index(np.argmax(np.where(considered, errors, -1)), errors.shape)
-        return tuple(map(int, at))
+        at = int(np.argmax(np.where(considered, self.errors, -1)))
+        return tuple(map(int, np.unravel_index(at, self.wrong.shape)))
 
     @property
     def badness(self) -> tuple[bool, float]:
         """For the choice of the Jacobian to report: a wrong rule before a kink, then by size."""
-        given, right = self.given[self.worst], self.right[self.worst]
-        error = abs(given - right) / (self.atol + self.rtol * abs(right))
-        return not self.only_kinks, float(error) if np.isfinite(error) else np.inf
+        error = self.errors[self.worst] / (self.atol + self.rtol * abs(self.right[self.worst]))
+        return not self.only_kinks, np.inf if np.isnan(error) else float(error)
 
-    def evidence(self, among: Iterable[WrongJacobian] = ()) -> Evidence:
-        """The two Jacobians, kinks left out, and the right ones of other inputs."""
+    def named(self, among: Iterable[WrongJacobian] = ()) -> str | None:
+        """The mistakes that it may show, kinks left out; `among` has the other wrong ones."""
         alike = (o for o in among if (o.place, o.right.shape) == (self.place, self.right.shape))
-        return replace(
+        evidence = replace(
             self,
             given=np.where(self.kinks, 0, self.given),
             right=np.where(self.kinks, 0, self.right),
-            g=np.eye(math.prod(self.output_shape)).reshape(2 * self.output_shape),
             others={other.argument: other.right for other in alike},
         )
+        return "\n  Or ".join(explanations(evidence).values()) or None
 
 
 def wrong_jacobians(
     func: Function, inputs: Sequence[Any], tolerance: Tolerance
 ) -> list[WrongJacobian]:
-    """The Jacobians that are wrong, among those of every output in every input to be checked."""
+    """The wrong Jacobians of every output in every input to be checked, the worst first."""
     checked = [i for i, x in enumerate(inputs) if is_checked(x)]
     pairs = []
-    with enable_grad(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         outputs = outputs_of(func, inputs)
         now = [numbers(out) for out in outputs]
         by_backward = [jacobians(out, [inputs[i] for i in checked]) for out in outputs]
@@ -116,29 +118,32 @@ def wrong_jacobians(
                     return [numbers(out) for out in outputs_of(func, inputs)]
 
                 steps = np.full(x.shape, tolerance.eps)
-                sides = [side for _, *side in nudges(run, now, x, steps)]
-            for k, value in enumerate(now):
+                slopes = [sides for _, *sides in nudges(run, now, x, steps)]
+            for k, value in enumerate(now if x.size else ()):
                 shape = value.shape + x.shape
                 ahead, behind = (
-                    np.array([side[s][k] for side in sides]).reshape(x.size, value.size).T
+                    np.stack([sides[s][k] for sides in slopes], axis=-1).reshape(shape)
                     for s in range(2)
                 )
                 rounding = 4 * np.spacing(np.abs(value)) / tolerance.eps
                 pair = WrongJacobian(
                     by_backward[k][column].reshape(shape),
-                    ((ahead + behind) / 2).reshape(shape),
+                    (ahead + behind) / 2,
                     value.shape,
                     tolerance.atol,
                     tolerance.rtol,
                     argument=position,
                     output=value,
+                    g=np.eye(value.size).reshape(2 * value.shape),
                     place=k,
-                    ahead=ahead.reshape(shape),
-                    behind=behind.reshape(shape),
+                    ahead=ahead,
+                    behind=behind,
                     noise=rounding.reshape(value.shape + (1,) * x.ndim),
                 )
                 pairs.append(pair)
-    return [pair for pair in pairs if pair.wrong.any()]
+        wrong = [pair for pair in pairs if pair.wrong.any()]
+        worst = max(wrong, key=lambda pair: pair.badness, default=None)
+    return sorted(wrong, key=lambda pair: pair is not worst)
 
 
 def nudges(
@@ -199,9 +204,10 @@ def gradient_of(
     checked = [i for i, x in enumerate(inputs) if is_checked(x)]
     if weights is None:
         random = np.random.default_rng(0)
-        with enable_grad():
-            outputs = outputs_of(func, inputs)
-        weights = [gradients.wrap(random.standard_normal(o.shape).astype(o.dtype)) for o in outputs]
+        weights = [
+            gradients.wrap(random.standard_normal(out.shape).astype(out.dtype))
+            for out in outputs_of(func, inputs)
+        ]
         for weight in weights:
             weight.requires_grad = True
 
@@ -211,14 +217,9 @@ def gradient_of(
         wanted = [args[i] for i in checked]
         if not pairs:
             return tuple(gradients.wrap(np.zeros(x.shape, x.dtype)) for x in wanted)
-        return gradients.grad(
-            [output for output, _ in pairs],
-            wanted,
-            [weight for _, weight in pairs],
-            create_graph=True,
-            allow_unused=True,
-            materialize_grads=True,
-        )
+        used, seeds = zip(*pairs)
+        kept = {"create_graph": True, "allow_unused": True, "materialize_grads": True}
+        return gradients.grad(used, wanted, seeds, **kept)
 
     return gradient, (*inputs, *weights)
 
@@ -267,7 +268,8 @@ def in_float64(thing: Any) -> Any:
 
 def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
     """What func returns, as a list; integer results, such as indices, have no derivative."""
-    outputs = listed(func(*inputs))
+    with enable_grad():
+        outputs = listed(func(*inputs))
     for out in outputs:
         if not isinstance(out, (Tensor, Value)):
             raise TypeError(

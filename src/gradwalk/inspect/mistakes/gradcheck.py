@@ -1,21 +1,39 @@
-"""gradcheck: backward against central differences; on failure, where, and what is likely wrong."""
+"""gradcheck: backward against central differences; on failure, where, and what is likely wrong.
+
+A wrong rule deep in a function reaches gradcheck mixed with everything around it. So every op and
+Function of the user's is called again alone, on the operands it had, and compared there. The ops
+of our table (which `gradwalk.bugs` may have made wrong on purpose) and the walk are audited in a
+recording.
+"""
 
 from __future__ import annotations
 
+import functools
 import textwrap
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.errors import AutogradError
-from gradwalk.engine.modes import enable_grad
+from gradwalk.engine import gradients
+from gradwalk.engine.backward import walk
+from gradwalk.engine.errors import AutogradError, made_at
+from gradwalk.engine.function import Context
+from gradwalk.engine.modes import no_grad
+from gradwalk.graph.fork_locks import CALL, fork_safe
+from gradwalk.graph.order import inputs_first
+from gradwalk.inspect.mistakes.audit import audit
+from gradwalk.inspect.mistakes.bugs import patch
+from gradwalk.inspect.mistakes.diagnosis import say
 from gradwalk.inspect.mistakes.differences import (
     Function,
     Tolerance,
     WrongJacobian,
     gradient_of,
+    grads_put_back,
     in_float64,
     is_checked,
     jacobians,
@@ -24,11 +42,22 @@ from gradwalk.inspect.mistakes.differences import (
     outputs_of,
     wrong_jacobians,
 )
-from gradwalk.inspect.mistakes.evidence import say
-from gradwalk.inspect.mistakes.rule_at_fault import own_rule_at_fault, recorded_fault, said
+from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
+from gradwalk.inspect.trace.from_values import trace_of_values
+from gradwalk.inspect.trace.recorder import Recorder
+from gradwalk.inspect.trace.replay import computing
 from gradwalk.inspect.trace.routes import listed as listed_names
+from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.ops import TABLE
+from gradwalk.ops.core.op import Op
+from gradwalk.scalar.push import contributions
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
+
+LARGEST = 2000  # elements in and out: a larger call would take long to check on its own
+CALLS = 3  # of one op: a wrong rule shows in the first few
+
+_patching = fork_safe(threading.RLock(), CALL)  # one at a time; func may itself call gradcheck
 
 
 class GradcheckError(AutogradError):
@@ -148,9 +177,9 @@ class _Check:
         return not (error or wrong)
 
     def _not_repeatable(self) -> GradcheckError | None:
-        with enable_grad():
-            first = [numbers(out) for out in outputs_of(self.func, self.inputs)]
-            second = [numbers(out) for out in outputs_of(self.func, self.inputs)]
+        first, second = (
+            [numbers(out) for out in outputs_of(self.func, self.inputs)] for _ in range(2)
+        )
         if not first:
             raise ValueError(f"{self.asked}: func returns no floating-point output to check")
         if all(
@@ -163,9 +192,8 @@ class _Check:
 
     def _explained(self, wrong: list[WrongJacobian]) -> GradcheckError:
         wrong, diagnosis = self._in_float64(wrong)
-        worst = max(wrong, key=lambda c: c.badness)
-        diagnosis = diagnosis or self._diagnosis(worst)
-        lines = self._facts(worst, wrong)
+        diagnosis = diagnosis or self._diagnosis(wrong[0])
+        lines = self._facts(*wrong)
         if diagnosis:
             lines.append(_wrapped(f"Diagnosis: {diagnosis}"))
         return GradcheckError("\n".join(lines), diagnosis)
@@ -190,11 +218,10 @@ class _Check:
     def _diagnosis(self, worst: WrongJacobian) -> str | None:
         if worst.only_kinks:
             return self._kink(worst)
-        with enable_grad():
-            output = outputs_of(self.func, self.inputs)[worst.place]
-            again = jacobians(output, [self.inputs[worst.argument]])[0]
+        output = outputs_of(self.func, self.inputs)[worst.place]
+        (again,) = jacobians(output, [self.inputs[worst.argument]])
         if not np.array_equal(again, worst.matrix(worst.given), equal_nan=True):
-            stale = recorded_fault(self.func, self.inputs, "a stale value")
+            stale = _recorded_fault(self.func, self.inputs, "a stale value")
             return stale or say("random_backward")
         if isinstance(output, Tensor) and output.dtype != np.float64:
             return say("inside", dtype=output.dtype)
@@ -202,8 +229,42 @@ class _Check:
             return say("rounding", eps=self.tolerance.eps)
         func, given = self.given
         inputs = self.inputs[: len(given)]
-        fault = own_rule_at_fault(func, inputs, self.tolerance, self.second)
-        return fault or recorded_fault(func, inputs) or said(worst)
+        own = self._own_rule_at_fault(func, inputs)
+        return own or _recorded_fault(func, inputs) or worst.named()
+
+    def _own_rule_at_fault(self, func: Function, inputs: Sequence[Any]) -> str | None:
+        """Name the first op or Function of the user's whose own derivative is wrong, and how.
+
+        gradgradcheck looks at its second derivatives too, if the first are right.
+        """
+        for owner, node in _users_own(outputs_of(func, inputs)).items():
+            name, is_class = owner.__name__, isinstance(owner, type)  # a Function
+            for operands, keywords in _calls(owner, node, func, inputs):
+                run = functools.partial(owner.apply if is_class else owner, **keywords)
+                what, wrong, reason = "gradient", self._wrong(run, operands), None
+                if wrong and is_class:
+                    reason = _lost_use(owner, operands, keywords, wrong[0])
+                elif not wrong and self.second:
+                    what, wrong = "second derivative", self._wrong(*gradient_of(run, operands))
+                if wrong:
+                    return say(
+                        "rule_at_fault",
+                        reason=reason or wrong[0].named(wrong) or say("unknown"),
+                        rule=f"{name}.backward" if is_class else f"that of op '{name}'",
+                        what=what,
+                        argument=wrong[0].argument,
+                        line=made_at(node),
+                    )
+        return None
+
+    def _wrong(self, call: Function, operands: tuple[Any, ...]) -> list[WrongJacobian]:
+        """The Jacobians of a call on its own that are wrong, not just kinked."""
+        checked = [x for x in operands if is_checked(x)]
+        size = sum(numbers(x).size for x in (*checked, *outputs_of(call, operands)))
+        if not checked or size > LARGEST:
+            return []
+        wrong = wrong_jacobians(call, operands, self.tolerance)
+        return [pair for pair in wrong if not pair.only_kinks]
 
     def _kink(self, worst: WrongJacobian) -> str:
         ahead, behind = worst.ahead[worst.worst], worst.behind[worst.worst]
@@ -215,7 +276,7 @@ class _Check:
 
     # -- what is seen -----------------------------------------------------------------------------
 
-    def _facts(self, worst: WrongJacobian, wrong: list[WrongJacobian]) -> list[str]:
+    def _facts(self, worst: WrongJacobian, *others: WrongJacobian) -> list[str]:
         at, count = list(worst.worst), len(worst.output_shape)
         out_name, in_name = self._names(worst)
         analytic, numeric = _told_apart(worst.given[worst.worst], worst.right[worst.worst])
@@ -229,9 +290,9 @@ class _Check:
             "wrong": f"{worst.wrong.sum()} of {worst.wrong.size} elements, by more than "
             f"{tolerance.atol:g} + {tolerance.rtol:g} × |numeric|",
         }
-        others = [" in ".join(self._names(pair)) for pair in wrong if pair is not worst]
         if others:
-            facts["also wrong"] = listed_names(others, 2)
+            also = [" in ".join(self._names(pair)) for pair in others]
+            facts["also wrong"] = listed_names(also, 2)
         width = max(len(name) for name in facts) + 1
         return [
             f"{self.asked}: the derivative of {out_name} in {in_name} is wrong.",
@@ -265,10 +326,141 @@ def _told_apart(*pair: float) -> list[str]:
 
 def _wrapped(text: str) -> str:
     """Long lines broken at 96 columns, except lines of the user's source (indented by four)."""
-    lines = []
-    for line in text.split("\n"):
-        if line.startswith("    "):
-            lines.append(line)
-        else:
-            lines += textwrap.wrap(line, 96, subsequent_indent="  ", break_long_words=False)
-    return "\n".join(lines)
+    wrap = textwrap.TextWrapper(96, subsequent_indent="  ", break_long_words=False)
+    lines = text.split("\n")
+    return "\n".join(line if line.startswith("    ") else wrap.fill(line) for line in lines)
+
+
+# -- the user's own rules, each called alone -------------------------------------------------------
+
+
+def _users_own(outputs: Sequence[Any]) -> dict[Any, Any]:
+    """The ops and Function classes behind `outputs` that are not ours -> a node of each."""
+    roots = [out if isinstance(out, Value) else out.grad_fn for out in outputs]
+    owners: dict[Any, Any] = {}
+    for node in inputs_first([root for root in roots if root is not None]):
+        op: Any = getattr(node, "op", None)  # a leaf tensor has none
+        if isinstance(op, Op):
+            if TABLE.get(op.name) is not op:
+                owners.setdefault(op, node)
+        elif hasattr(op, "function"):
+            owners.setdefault(op.function, node)
+    return owners
+
+
+def _calls(
+    owner: Any, node: Any, func: Function, inputs: Sequence[Any]
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """How the op was called on the way to `node`: operands in float64 and cut off, keywords."""
+    if isinstance(node, Value):
+        yield tuple(Value(i.data) for i in node.inputs), node.attrs
+        return
+    calls, forward = [], owner.forward
+
+    def noted(*args: Any, **keywords: Any) -> Any:
+        calls.append((args, keywords))
+        return forward(*args, **keywords)
+
+    is_class = isinstance(owner, type)  # a Function, whose forward takes ctx first
+    with _patching, ExitStack() as undo:
+        patch(undo, owner, "forward", staticmethod(noted) if is_class else noted)
+        outputs_of(func, inputs)
+    for args, keywords in calls[:CALLS]:
+        yield tuple(in_float64(a) for a in args[is_class:]), keywords
+
+
+def _lost_use(owner: Any, operands: Any, keywords: Any, worst: WrongJacobian) -> str | None:
+    """Whether a Function hands back the gradient of some uses of its input only.
+
+    Its forward is recorded: the rules of the table give what each use should hand back.
+    """
+
+    def forward(*operands: Any) -> Any:
+        context = Context(tuple(is_checked(x) for x in operands))
+        return owner.forward(context, *operands, **keywords)
+
+    trace = _recording(forward, operands, worst.place)
+    node = None if trace is None else trace.lookup(operands[worst.argument])
+    if trace is None or node is None:
+        return None
+    (seed,) = trace.sweep.seeds.values()
+    given = np.tensordot(seed, worst.given, np.ndim(seed))
+    return overwritten(trace, given, contributions_to(trace, Edge(node)))
+
+
+# -- what a recording shows -----------------------------------------------------------------------
+
+
+def _recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str | None:
+    """Name the first fault in a backward pass from each output; `kind` must be in its name."""
+    faults, outputs = [], outputs_of(func, inputs)
+    with _known(_users_own(outputs)):
+        for position, output in enumerate(outputs):
+            if isinstance(output, Value):
+                with grads_put_back(inputs_first([output])):
+                    output.backward()
+                    faults += audit(trace_of_values(output)).faults
+            elif output.requires_grad:
+                trace = _recording(func, inputs, position)
+                faults += audit(trace).faults if trace is not None else []
+    known = [fault for fault in faults if kind in fault.text]
+    if not known:
+        by_hand = (_assigning(out) for out in outputs if isinstance(out, Value) and not kind)
+        return next(filter(None, by_hand), None)
+    # Of a wrong rule there may be nothing to say but its numbers; then another may say more.
+    fault = min(known, key=lambda fault: fault.text.startswith("backward gives"))
+    reason, line = fault.text[fault.text.index(kind) :], fault.line or "an unrecorded line"
+    if fault.argument is None:
+        return say("gradient_at_fault", reason=reason, node=fault.name, line=line)
+    about = {"rule": f"that of op '{fault.op}'", "what": "gradient", "argument": fault.argument}
+    return say("rule_at_fault", reason=reason, line=line, **about)
+
+
+@contextmanager
+def _known(owners: Iterable[Any]) -> Iterator[None]:
+    """Let the ops of the user's be computed again from a trace, as those of the table are."""
+    own = {op.name: op for op in owners if isinstance(op, Op) and op.name not in TABLE}
+    TABLE.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            del TABLE[name]
+
+
+def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | None:
+    """Record func once more, and a backward pass from one of its outputs."""
+    recorder = Recorder(keep="all")
+    try:
+        with computing(recorder):
+            out = outputs_of(func, inputs)[output]
+            # Weights that differ, so that nothing cancels by chance.
+            seed = np.linspace(1, 2, out.numel()).reshape(out.shape).astype(out.dtype)
+            root = (out.grad_fn or out, out._index, seed)
+            recorder.sweeping([root])
+            with no_grad(), np.errstate(all="ignore"):
+                walk([root], recorder.delivered, gradients.wrap, on_step=recorder.visited)
+            recorder.swept()
+    except Exception:  # whatever a func does that recording forbids: no answer then
+        return None
+    recorder.take_labels()
+    return recorder.trace if recorder.trace.sweeps else None
+
+
+def _assigning(output: Any) -> str | None:
+    """Name the Value whose `_backward` overwrites its own contribution to an input used twice.
+
+    A visit must leave in an input what was there and what it adds.
+    """
+    order = inputs_first([output])
+    uses = [i for v in order for i in v.inputs]
+    with grads_put_back(order):
+        for v in order:
+            amounts = contributions(v, 1.0)
+            for i in dict.fromkeys(i for i in v.inputs if uses.count(i) > 1):
+                added = sum(amount or 0.0 for j, amount in zip(v.inputs, amounts) if j is i)
+                i.grad, v.grad = 1.0 + abs(added), 1.0
+                v._backward()
+                if np.isfinite(i.grad) and not np.isclose(i.grad, 1.0 + abs(added) + added):
+                    return say("overwritten_in_a_visit", op=v._op, line=made_at(v))
+    return None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.evidence import differs, say
+from gradwalk.inspect.mistakes.diagnosis import differs, say
 from gradwalk.inspect.mistakes.wrong_contributions import ATOL, RTOL, with_line
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.trace import Edge, Sweep, Trace
@@ -62,7 +62,10 @@ def overwritten(trace: Trace, held: Any, parts: Parts, exact: bool = False) -> s
 
 def lost_in(trace: Trace, nodes: Iterable[int]) -> dict[int, str]:
     """The nodes that went on with other than what they received, nearest to the loss first."""
-    return dict(_lost(trace, trace.sweep, sorted(nodes, reverse=True), None))
+    lost: dict[int, str] = {}
+    for index, held, parts in _unlike_what_arrived(trace, trace.sweep, nodes):
+        lost.setdefault(index, _in_a_recorded_pass(trace, index, held, parts))
+    return lost
 
 
 def lost_by_values(trace: Trace) -> dict[int, str]:
@@ -82,32 +85,30 @@ def lost_by_values(trace: Trace) -> dict[int, str]:
     sweep = Sweep(trace.sweep.seeds, grads={index: [g] for index, g in grads.items()})
     for index, local in slopes.items():
         sweep.pushed[index] = tuple(None if s is None else grads[index] * s for s in local)
-    return dict(_lost(trace, sweep, sorted(grads, reverse=True), slopes))
+    lost: dict[int, str] = {}
+    for index, held, parts in _unlike_what_arrived(trace, sweep, grads, exact=True):
+        text = overwritten(trace, held, parts, exact=True)
+        text = text or _not_passed_on(trace, sweep, held, parts, slopes)
+        if text is not None:
+            lost[index] = text
+    return lost
 
 
-def _lost(
-    trace: Trace, sweep: Sweep, nodes: Iterable[int], slopes: Locals | None
-) -> Iterator[tuple[int, str]]:
-    """Nodes and what happened there. `slopes`: of Values, whose order of visits is unknown."""
+def _unlike_what_arrived(
+    trace: Trace, sweep: Sweep, nodes: Iterable[int], exact: bool = False
+) -> Iterator[tuple[int, Any, Parts]]:
+    """Nodes whose gradient is not the sum of what arrived: the gradient, and what arrived."""
     seeded = {edge.node for edge in sweep.seeds}
-    for index in nodes:
-        for output, held in enumerate(sweep.grads.get(index, ()) if index not in seeded else ()):
+    for index in sorted(set(nodes) - seeded, reverse=True):
+        for output, held in enumerate(sweep.grads.get(index, ())):
             parts = contributions_to(trace, Edge(index, output), sweep)
-            if not is_array(held) or not parts or _is_sum(held, parts, slopes is not None):
-                continue
-            if slopes is None:
-                text: str | None = _explained(trace, sweep, index, held, parts)
-            else:
-                text = overwritten(trace, held, parts, exact=True)
-                text = text or _not_passed_on(trace, sweep, held, parts, slopes)
-            if text is not None:
-                yield index, text
-            break
+            if is_array(held) and parts and not _is_sum(held, parts, exact):
+                yield index, held, parts
 
 
-def _explained(trace: Trace, sweep: Sweep, index: int, held: Any, parts: Parts) -> str:
-    """What happened at a node of a recorded pass."""
-    when = {node: at for at, node in enumerate(sweep.visits)}
+def _in_a_recorded_pass(trace: Trace, index: int, held: Any, parts: Parts) -> str:
+    """What happened at a node, told from the order of the visits."""
+    when = {node: at for at, node in enumerate(trace.sweep.visits)}
     parts = sorted(parts, key=lambda part: when.get(part.consumer, 0))
     late = [part for part in parts if when.get(part.consumer, 0) > when.get(index, len(when))]
     if index not in when:  # a leaf: if it lacks the last arrivals, it was delivered before them

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.mistakes.diagnosis import diagnose, explanations
+from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, diagnose, differs, explanations
 from gradwalk.inspect.mistakes.differences import nudges
-from gradwalk.inspect.mistakes.evidence import Evidence, differs
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of, operands
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
@@ -31,38 +30,36 @@ ALSO = 3  # mistakes that explain the same numbers equally well and are named
 Right = set[tuple[str, int]]  # op and input: some contribution there was right, and not 0
 
 
-@dataclass(frozen=True, slots=True)
-class WrongPush:
-    """What a node handed to one of its inputs, and what differences say it should have."""
+@dataclass(frozen=True, eq=False)
+class AuditedPush:
+    """What a node handed to one of its inputs; the node alone, in float64, tells what it should."""
 
-    alone: NodeAlone
+    trace: Trace
+    node: TraceNode
     position: int
-    given: Any
-    right: Any = None  # None if it has too many elements to look at each
+    handed: Array
+    grads: list[Any]  # of the node's outputs
 
+    @cached_property
+    def atol(self) -> float:
+        """The smallest difference that counts."""
+        sizes = [np.max(np.abs(g), initial=0.0) for g in self.grads if g is not None]
+        return ATOL * max(sizes, default=0.0)
 
-class NodeAlone:
-    """One node of a trace, computed again in float64 from operands that are nudged."""
-
-    def __init__(self, trace: Trace, node: TraceNode, grads: list[Any] | None = None) -> None:
-        op = op_of(node)
-        if op is None:
-            raise NotReplayable(f"the op table has no '{node.op}'")
-        self.trace, self.node, self.op = trace, node, op
-        grads = trace.sweep.grads.get(node.index, []) if grads is None else grads
-        if any(g is not None and not is_array(g) for g in grads):
-            raise NotReplayable("only statistics were kept")
-        self.grads: list[Any] = [g if g is None else np.asarray(g, np.float64) for g in grads]
-        largest = [float(np.max(np.abs(g), initial=0.0)) for g in self.grads if g is not None]
-        self.atol = ATOL * max(largest, default=0.0)
-        self.args = [
+    @cached_property
+    def args(self) -> list[Any]:
+        """The operands; arrays in float64."""
+        return [
             a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a
-            for a in operands(trace, node)
+            for a in operands(self.trace, self.node)
         ]
 
-    def outputs(self, position: int, operand: Any) -> list[Any]:
-        """The outputs with one of the operands replaced."""
-        args = [operand if i == position else a for i, a in enumerate(self.args)]
+    @cached_property
+    def _operand(self) -> Array:
+        return np.asarray(self.args[self.position], np.float64)
+
+    def _outputs(self, operand: Array) -> list[Array]:
+        args = [operand if i == self.position else a for i, a in enumerate(self.args)]
         if self.trace.scalar:
             args = [float(a) for a in args]
         attrs = self.node.attrs
@@ -73,64 +70,125 @@ class NodeAlone:
         return [np.asarray(out, np.float64) for out in forward(self.trace, alone)]
 
     @cached_property
-    def now(self) -> list[Any]:
-        """The outputs as they are."""
-        return self.outputs(-1, None)
+    def _now(self) -> list[Array]:
+        return self._outputs(self._operand)
 
-    def noise(self, grads: Sequence[Any]) -> float:
+    @cached_property
+    def _noise(self) -> float:
         """How much of a change of g · output may be the rounding of the output."""
-        sizes = [g if g is None else np.abs(g) for g in grads]
-        return 4 * _dot(sizes, [np.spacing(np.abs(out)) for out in self.now])
+        sizes = [g if g is None else np.abs(g) for g in self.grads]
+        return 4 * _dot(sizes, [np.spacing(np.abs(out)) for out in self._now])
 
-    def direction_agrees(self, position: int, given: Any) -> bool:
+    @property
+    def agrees(self) -> bool:
         """A quick look at all elements at once: along a random direction the slopes must agree."""
-        x = np.asarray(self.args[position], np.float64)
-        if given.shape != x.shape or not np.isfinite(given).all():
-            return not np.isfinite(given).all()  # find_nan is about those
+        x, handed = self._operand, self.handed
+        if handed.shape != x.shape or not np.isfinite(handed).all():
+            return not np.isfinite(handed).all()  # find_nan is about those
         by = np.random.default_rng(self.node.index).uniform(0.5, 1.5, x.shape)
-        by *= np.where(np.random.default_rng(position).random(x.shape) < 0.5, -1, 1)
+        by *= np.where(np.random.default_rng(self.position).random(x.shape) < 0.5, -1, 1)
         by *= np.maximum(np.abs(x), 1.0)  # a nudge in proportion is not lost in a large number
-
-        def along(t: Any) -> list[Any]:
-            return self.outputs(position, x + t[0] * by)
-
-        ((_, *sides),) = nudges(along, self.now, np.zeros(1), np.array([EPS]))
-        ahead, behind = (_dot(self.grads, side) for side in sides)
-        noise = self.noise(self.grads) / EPS
-        if not np.isfinite(ahead + behind + noise):
+        along = nudges(lambda t: self._outputs(x + t * by), self._now, np.zeros(()), np.array(EPS))
+        sides = [_dot(self.grads, side) for side in next(along)[1:]]
+        slope, noise = float(np.sum(handed * by)), self._noise / EPS
+        if not np.isfinite(sum(sides) + noise):
             return False  # look at each element
-        scale = float(np.sum(np.abs(given * by)))
-        slack = self.atol + noise + RTOL * max(scale, abs(ahead), abs(behind))
-        low, high = min(ahead, behind) - slack, max(ahead, behind) + slack  # they differ at a kink
-        return bool(low <= float(np.sum(given * by)) <= high)
+        scale = max(float(np.sum(np.abs(handed * by))), *map(abs, sides))
+        slack = self.atol + noise + RTOL * scale
+        return min(sides) - slack <= slope <= max(sides) + slack  # they differ at a kink
 
-    def contribution(self, position: int, grads: Sequence[Any] | None = None) -> tuple[Any, Any]:
-        """The right contribution, element by element, and where it is unknown.
+    @cached_property
+    def right(self) -> Array:
+        """The right contribution, element by element; NaN where it is unknown.
 
         It is unknown where the slopes on both sides differ, where one does not exist, and where
         the output is so large that a nudge is lost in its last digits.
         """
-        grads = self.grads if grads is None else grads
-        x = np.asarray(self.args[position], np.float64)
-        right, unknown = np.zeros(x.shape), np.zeros(x.shape, bool)
-        steps = EPS * np.maximum(np.abs(x), 1.0)
-        noise = self.noise(grads)
-        for place, *sides in nudges(lambda at: self.outputs(position, at), self.now, x, steps):
-            ahead, behind = (_dot(grads, side) for side in sides)
+        x = self._operand
+        right, steps = np.zeros(x.shape), EPS * np.maximum(np.abs(x), 1.0)
+        for place, *sides in nudges(self._outputs, self._now, x, steps):
+            ahead, behind = (_dot(self.grads, side) for side in sides)
             slack = self.atol + RTOL * max(abs(ahead), abs(behind))
-            right[place] = (ahead + behind) / 2
-            unknown[place] = not (abs(ahead - behind) <= slack and noise / steps[place] <= slack)
-        return np.where(unknown, 0.0, right), unknown
+            known = abs(ahead - behind) <= slack and self._noise / steps[place] <= slack
+            right[place] = (ahead + behind) / 2 if known else np.nan
+        return right
 
-    def jacobian(self, position: int) -> Any:
-        """d output / d operand by central differences, a row per output element."""
-        x = np.asarray(self.args[position], np.float64)
-        sides = nudges(lambda at: self.outputs(position, at), self.now, x, np.full(x.shape, EPS))
+    @property
+    def known(self) -> tuple[Array, Array]:
+        """What was handed and what is right, 0 in both where the latter is unknown."""
+        return np.where(np.isnan(self.right), 0.0, self.handed), np.nan_to_num(self.right)
+
+    def _jacobian(self) -> Array:
+        x = self._operand
+        sides = nudges(self._outputs, self._now, x, np.full(x.shape, EPS))
         return np.stack([np.ravel(a[0] + b[0]) / 2 for _, a, b in sides], axis=1)
+
+    def evidence(self, right_ones: Right) -> Evidence:
+        """All that is known of it."""
+        node, op, grads = self.node, op_of(self.node), self.grads
+        assert op is not None
+        both = len(node.args) == 2 and None not in (*map(op.rule, (0, 1)), *node.args)
+        other = replace(self, position=1 - self.position)
+        single = len(grads) == 1 and grads[0] is not None
+        like_output = single and grads[0].shape == np.shape(self.handed)
+        plain = [x for x in node.attrs.values() if isinstance(x, (int, float))]
+        return Evidence(
+            *self.known,
+            atol=self.atol,
+            rtol=RTOL,
+            op=node.op,
+            argument=self.position,
+            operands=(*self.args, *plain) if op.elementwise else (),
+            output=np.asarray(node.value, np.float64) if is_array(node.value) else None,
+            g=grads[0] if single else None,
+            others={other.position: np.nan_to_num(other.right)} if both else {},
+            jacobian=self._jacobian() if like_output and not op.elementwise else None,
+            unsummed=self._first_of_broadcast() if op.elementwise else None,
+            right_for=self._right_for(),
+            right_elsewhere=(node.op, self.position) in right_ones,
+        )
+
+    def _right_for(self) -> str:
+        """Another call of the op for which this would be right, "" if there is none."""
+        called = self.node.op, self.node.metas, len(self.node.args)
+        for other in self.trace.nodes:
+            if (other.op, other.metas, len(other.args)) == called and other is not self.node:
+                with suppress(NotReplayable, ValueError, TypeError, IndexError):
+                    if replace(self, node=other).agrees:
+                        return with_line(self.trace, other.index)
+        return ""
+
+    def _first_of_broadcast(self) -> tuple[str, Array] | None:
+        """Axes the operand was broadcast over; what is handed if only their index 0 arrives."""
+        shape, own = self.node.shape, self.handed.shape
+        lead = len(shape) - len(own)
+        if own == shape or lead < 0:
+            return None
+        axes = [k for k, n in enumerate(shape) if k < lead or own[k - lead] != n]
+        first = tuple(slice(0, 1) if k in axes else slice(None) for k in range(len(shape)))
+        only = np.zeros(shape)
+        only[first] = self.grads[0][first]
+        arriving = replace(self, grads=[only, *self.grads[1:]])
+        return ", ".join(map(str, axes)), np.nan_to_num(arriving.right)
+
+    def in_numbers(self) -> str:
+        """The wrong numbers beside the right ones."""
+        if self.handed.size > LARGEST:
+            return "its contribution does not agree with differences along a random direction."
+        given, right = self.known
+        told = f"backward gives {_few(given)}, differences give {_few(right)}"
+        if right.size == 1 and right.item():
+            told += f", a factor of {given.item() / right.item():.4g}"
+        return f"{told}."
 
 
 def _dot(grads: Sequence[Any], outputs: Sequence[Any]) -> float:
     return sum(float(np.sum(g * out)) for g, out in zip(grads, outputs) if g is not None)
+
+
+def _few(array: Array) -> str:
+    shown = ", ".join(f"{x:.4g}" for x in np.ravel(array)[:3])
+    return f"[{shown}, ...]" if array.size > 3 else f"[{shown}]" if array.ndim else shown
 
 
 def with_line(trace: Trace, index: int) -> str:
@@ -139,122 +197,45 @@ def with_line(trace: Trace, index: int) -> str:
     return trace.name(index) if line is None else f"{trace.name(index)} ({line})"
 
 
-def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[WrongPush]:
+def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[AuditedPush]:
     """The contributions of one node that are wrong; right ones are noted in `right_ones`."""
-    alone = NodeAlone(trace, node)
+    grads = trace.sweep.grads.get(node.index, [])
+    if op_of(node) is None or any(g is not None and not is_array(g) for g in grads):
+        raise NotReplayable("the op is unknown, or only statistics were kept")
+    grads = [g if g is None else np.asarray(g, np.float64) for g in grads]
     for position, contribution in enumerate(trace.sweep.pushed[node.index]):
         if not is_array(contribution):
             continue
-        given = np.asarray(contribution, np.float64)
-        if alone.direction_agrees(position, given):
-            if np.any(np.abs(given) > alone.atol):
+        push = AuditedPush(trace, node, position, np.asarray(contribution, np.float64), grads)
+        if push.agrees:
+            if np.any(np.abs(push.handed) > push.atol):
                 right_ones.add((node.op, position))
-        elif given.size > LARGEST:
-            yield WrongPush(alone, position, given)
-        else:
-            right, unknown = alone.contribution(position)
-            given = np.where(unknown, 0.0, given)
-            if differs(given, right, alone.atol, RTOL).any():
-                yield WrongPush(alone, position, given, right)
+        elif push.handed.size > LARGEST or differs(*push.known, push.atol, RTOL).any():
+            yield push
 
 
-# -- how they are wrong ----------------------------------------------------------------------------
-
-
-def named(wrong: Sequence[WrongPush], right_ones: Right) -> Iterator[str]:
+def named(wrong: Sequence[AuditedPush], right_ones: Right) -> Iterator[str]:
     """For each wrong contribution, the mistakes behind it as a sentence or several."""
     told = [
-        {} if push.right is None else explanations(_evidence(push, right_ones)) for push in wrong
+        {} if push.handed.size > LARGEST else explanations(push.evidence(right_ones))
+        for push in wrong
     ]
     for push, texts in zip(wrong, told):
         together = _together(push, wrong)
         if together is not None:
             texts.setdefault("everywhere", together)
-    votes = Counter((push.alone.node.op, key) for push, texts in zip(wrong, told) for key in texts)
+    votes = Counter((push.node.op, key) for push, texts in zip(wrong, told) for key in texts)
     for push, texts in zip(wrong, told):
-        most = max((votes[push.alone.node.op, key] for key in texts), default=0)
-        likely = dict.fromkeys(
-            t for key, t in texts.items() if votes[push.alone.node.op, key] == most
-        )
-        yield " Or ".join(list(likely)[:ALSO]) or _in_numbers(push)
+        most = max((votes[push.node.op, key] for key in texts), default=0)
+        likely = [text for key, text in texts.items() if votes[push.node.op, key] == most]
+        yield " Or ".join([*dict.fromkeys(likely)][:ALSO]) or push.in_numbers()
 
 
-def _evidence(push: WrongPush, right_ones: Right) -> Evidence:
-    alone, position, node = push.alone, push.position, push.alone.node
-    op, grads = alone.op, alone.grads
-    both = len(node.args) == 2 and None not in (*map(op.rule, (0, 1)), *node.args)
-    single = len(grads) == 1 and grads[0] is not None
-    like_output = single and grads[0].shape == np.shape(push.given)
-    plain = [x for x in node.attrs.values() if isinstance(x, (int, float))]
-    return Evidence(
-        push.given,
-        push.right,
-        atol=alone.atol,
-        rtol=RTOL,
-        op=node.op,
-        argument=position,
-        operands=(*alone.args, *plain) if op.elementwise else (),
-        output=np.asarray(node.value, np.float64) if is_array(node.value) else None,
-        g=grads[0] if single else None,
-        others={1 - position: alone.contribution(1 - position)[0]} if both else {},
-        jacobian=None if op.elementwise or not like_output else alone.jacobian(position),
-        unsummed=_first_of_broadcast(push) if op.elementwise else None,
-        right_for=_right_for(push),
-        right_elsewhere=(node.op, position) in right_ones,
-    )
-
-
-def _together(push: WrongPush, wrong: Sequence[WrongPush]) -> str | None:
+def _together(push: AuditedPush, wrong: Sequence[AuditedPush]) -> str | None:
     """What is wrong with all contributions of an op along one input, if each is a number."""
-    alike = [
-        other
-        for other in wrong
-        if (other.alone.node.op, other.position) == (push.alone.node.op, push.position)
-        and other.right is not None
-        and other.right.size == 1
-    ]
-    if len(alike) < FEW or push.given.size > 1:
+    kind = push.node.op, push.position, 1
+    alike = [one for one in wrong if (one.node.op, one.position, one.handed.size) == kind]
+    if push not in alike or len(alike) < FEW:
         return None
-    given, right = [one.given.item() for one in alike], [one.right.item() for one in alike]
-    return diagnose(given, right, atol=min(one.alone.atol for one in alike), rtol=RTOL)
-
-
-def _right_for(push: WrongPush) -> str:
-    """Another call of the op for which this contribution would be right, "" if there is none."""
-    trace, node = push.alone.trace, push.alone.node
-    for other in trace.nodes:
-        alike = other.op == node.op and other.metas == node.metas and other.index != node.index
-        if alike and len(other.args) == len(node.args):
-            with suppress(NotReplayable, ValueError, TypeError, IndexError):
-                as_other = NodeAlone(trace, other, push.alone.grads)
-                if as_other.direction_agrees(push.position, push.given):
-                    return with_line(trace, other.index)
-    return ""
-
-
-def _first_of_broadcast(push: WrongPush) -> tuple[str, Any] | None:
-    """Axes an operand was broadcast over; its contribution if only their index 0 arrives."""
-    shape, grads = push.alone.node.shape, push.alone.grads
-    lead = len(shape) - push.given.ndim
-    if push.given.shape == shape or lead < 0:
-        return None
-    axes = [k for k, n in enumerate(shape) if k < lead or push.given.shape[k - lead] != n]
-    first = tuple(slice(0, 1) if k in axes else slice(None) for k in range(len(shape)))
-    only = np.zeros(shape)
-    only[first] = grads[0][first]
-    right = push.alone.contribution(push.position, [only, *grads[1:]])[0]
-    return ", ".join(map(str, axes)), right
-
-
-def _in_numbers(push: WrongPush) -> str:
-    if push.right is None:
-        return "its contribution does not agree with differences along a random direction."
-    told = f"backward gives {_few(push.given)}, differences give {_few(push.right)}"
-    if push.right.size == 1 and push.right.item():
-        return f"{told}, a factor of {push.given.item() / push.right.item():.4g}."
-    return f"{told}."
-
-
-def _few(array: Any) -> str:
-    shown = ", ".join(f"{x:.4g}" for x in np.ravel(array)[:3])
-    return f"[{shown}, ...]" if np.size(array) > 3 else f"[{shown}]" if np.ndim(array) else shown
+    given, right = zip(*([number.item() for number in one.known] for one in alike))
+    return diagnose(given, right, atol=min(one.atol for one in alike), rtol=RTOL)

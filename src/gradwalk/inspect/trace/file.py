@@ -41,8 +41,8 @@ from gradwalk.inspect.trace.trace import (
     Trace,
     TraceNode,
 )
-from gradwalk.io.errors import FileError, wrong
-from gradwalk.io.safetensors_files import parse, write
+from gradwalk.io.errors import FileError, content_of, wrong
+from gradwalk.io.safetensors_files import MOST_TENSORS, parse, read, write
 
 VERSION = 2
 READ = (1, 2)  # version 1 has nothing about memory and time
@@ -63,6 +63,11 @@ def save_trace(trace: Any, path: str | os.PathLike[str]) -> None:
     6.0
     """
     described, arrays = describe(as_trace(trace))
+    if len(arrays) >= MOST_TENSORS:
+        raise ValueError(
+            f"{path} is not saved: the trace has {len(arrays):,} arrays, too many for one file. "
+            'Fix: record(keep="stats"), or with a budget.'
+        )
     text = json.dumps(described, allow_nan=False)
     if len(text) > _LONGEST:
         arrays[_BESIDE] = np.frombuffer(text.encode(), np.uint8)
@@ -105,13 +110,25 @@ def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
     """Read a trace. A damaged file, or one of another kind, raises `gradwalk.io.FileError`."""
-    path = Path(path)
-    return read_trace(path.read_bytes(), path)[0]
+    return open_trace(Path(path))[0]
+
+
+def open_trace(path: Path) -> tuple[Trace, dict[str, Any], dict[str, Any]]:
+    """Read a trace file; return the trace with its description and arrays."""
+    arrays, metadata = read(path)
+    with content_of(path):
+        return _read_trace(arrays, metadata, path)
 
 
 def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[str, Any]]:
-    """Read a trace from bytes; return it with its description and arrays. Messages name `path`."""
-    arrays, metadata = parse(content, path)
+    """The same from bytes; messages name `path`."""
+    with content_of(path):
+        return _read_trace(*parse(content, path), path)
+
+
+def _read_trace(
+    arrays: dict[str, Any], metadata: dict[str, str], path: Path
+) -> tuple[Trace, dict[str, Any], dict[str, Any]]:
     if _KEY not in metadata:
         raise wrong(path, "it is a safetensors file, but not a trace. Fix: gradwalk.load(path).")
     try:
@@ -124,11 +141,10 @@ def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[
         if "beside" in described:
             described = _parsed(arrays.pop(described["beside"]).tobytes())
         return _Reader(arrays).read(described), described, arrays
-    except FileError:
+    except (FileError, MemoryError):
         raise
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
-            RecursionError) as error:  # fmt: skip
-        raise wrong(path, f"its description is inconsistent ({error!r}).") from None
+    except Exception as error:
+        raise wrong(path, f"its description is inconsistent ({error!r:.300}).") from None
 
 
 def _parsed(text: str | bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.modes import state
+from gradwalk.engine.modes import state, switch
 from gradwalk.graph.source import caller, source_line, watched, where_text
 from gradwalk.graph.versions import owner_of, stamp_of
 from gradwalk.inspect.trace.array_statistics import Size, Statistics
@@ -187,14 +187,15 @@ class Recorder:
         self._versions: dict[int, tuple[int, int]] = {}  # leaves -> their version when recorded
 
     def __enter__(self) -> Trace:
-        self._outer, state.here.watcher = state.here.watcher, self
+        self._outer = state.here.watcher
+        switch(watcher=self)
         _here.active.append(self)
         watched(1)
         return self.trace
 
     def __exit__(self, *error: Any) -> None:
         watched(-1)
-        state.here.watcher = self._outer
+        switch(watcher=self._outer)
         _here.active.remove(self)
         _here.last = self.trace
         self.take_labels()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients, jvp
-from gradwalk.engine.modes import enable_grad, quietly, state
+from gradwalk.engine.modes import enable_grad, quietly, state, switch
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.ops import TABLE
@@ -267,12 +267,13 @@ def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
 @contextmanager
 def computing(watcher: Any = None) -> Iterator[None]:
     """Compute with tensors of our own, hidden from a recording of the user."""
-    outer, state.here.watcher = state.here.watcher, watcher
+    outer = state.here.watcher
+    switch(watcher=watcher)
     try:
         with enable_grad():
             yield
     finally:
-        state.here.watcher = outer
+        switch(watcher=outer)
 
 
 def leaf_tensor(array: Any, needs_grad: bool = False, label: str = "") -> Any:

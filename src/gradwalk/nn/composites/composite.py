@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.gradients import grad
-from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.engine.modes import enable_grad, no_grad, state, switch
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op, define
 from gradwalk.tensors.apply import wrap
@@ -119,9 +119,8 @@ def _pulled(
 def _unseen() -> Iterator[None]:
     """Hide the operations inside from watchers, tracers and listeners."""
     here = state.here
-    before = here.watcher, here.tracer, here.listener
-    here.watcher = here.tracer = here.listener = None
+    switch(watcher=None, tracer=None, listener=None)
     try:
         yield
     finally:
-        here.watcher, here.tracer, here.listener = before
+        switch(watcher=here.watcher, tracer=here.tracer, listener=here.listener)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn.functional.dimensions import check_rank
+from gradwalk.ops.shape.reshaping import alias
 from gradwalk.random.generator import default_generator
 from gradwalk.tensors.apply import wrap
 
@@ -49,8 +50,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 def _by_channel(n: int, x: Any, p: float, training: bool, inplace: bool) -> Any:
     check_probability(p)
     check_rank(f"dropout{n}d", x, n)
-    if not training or p == 0:
-        return x
+    if not training or p == 0:  # PyTorch adds a batch of one and takes it away again
+        return alias(x) if x.ndim == n + 1 and not inplace else x
     return _masked(x, (*x.shape[: x.ndim - n], *(1,) * n), p, inplace)
 
 
@@ -82,7 +83,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     if not training or p == 0:
         return input
     if p == 1:
-        return input * 0
+        return input.mul_(0) if inplace else input * 0
     lowest = -1.7580993408473766  # the limit of selu: −alpha × scale
     scale = (1 - p) ** -0.5 * (1 + p * lowest * lowest) ** -0.5
     keep = wrap(_kept(tuple(input.shape), p, input.dtype))

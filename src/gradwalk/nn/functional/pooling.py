@@ -19,7 +19,7 @@ from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network import pooling as ops
 from gradwalk.ops.reduce.reduction import max as maximum_along
 from gradwalk.ops.reduce.reduction import mean
-from gradwalk.ops.shape.reshaping import broadcast_to, cast, permute, reshape
+from gradwalk.ops.shape.reshaping import apart, broadcast_to, cast, permute, reshape
 from gradwalk.tensors import creation
 
 __all__ = [
@@ -340,7 +340,7 @@ def _repeated(x: Any, out: Shape) -> Any:
         thin += [own, 1]
         wide += [own, wanted // own]
     spread = broadcast_to(reshape(x, shape=tuple(thin)), tuple(wide))
-    return reshape(spread, shape=(*x.shape[:2], *out))
+    return apart(reshape(spread, shape=(*x.shape[:2], *out)), x)
 
 
 @functools.lru_cache(maxsize=64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.ops.shape.reshaping import permute, reshape
+from gradwalk.ops.shape.reshaping import apart, permute, reshape
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -23,7 +23,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     n = len(batch)
     x = reshape(input, shape=(*batch, channels // (r * r), r, r, height, width))
     x = permute(x, axes=(*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return reshape(x, shape=(*batch, channels // (r * r), height * r, width * r))
+    return apart(reshape(x, shape=(*batch, channels // (r * r), height * r, width * r)), input)
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
@@ -35,7 +35,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     n = len(batch)
     x = reshape(input, shape=(*batch, channels, height // r, r, width // r, r))
     x = permute(x, axes=(*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return reshape(x, shape=(*batch, channels * r * r, height // r, width // r))
+    return apart(reshape(x, shape=(*batch, channels * r * r, height // r, width // r)), input)
 
 
 def channel_shuffle(input: Any, groups: int) -> Any:
@@ -45,7 +45,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
         raise ValueError(f"channel_shuffle: {channels} channels cannot be cut into {groups} groups")
     x = reshape(input, shape=(batch, groups, channels // groups, *rest))
     x = permute(x, axes=(0, 2, 1, *range(3, x.ndim)))
-    return reshape(x, shape=(batch, channels, *rest))
+    return apart(reshape(x, shape=(batch, channels, *rest)), input)
 
 
 def _image(name: str, x: Any) -> tuple[int, ...]:

@@ -443,7 +443,7 @@ class Methods:
     def rad2deg(self) -> Self:
         """Radians as degrees."""
     def ravel(self) -> Self:
-        """All elements in one dimension."""
+        """All elements in one dimension: a view if they lie in memory in order, else a copy."""
     def reciprocal(self) -> Self:
         """1/x."""
     def relu(self) -> Self:
@@ -534,7 +534,7 @@ class Methods:
     def swapdims(self, dim0: int, dim1: int) -> Self:
         """Swap two dimensions."""
     def t(self) -> Self:
-        """The transpose of a matrix; a vector is returned unchanged."""
+        """The transpose of a matrix; a vector stays as it is."""
     def take(self, index: Any) -> Self:
         """Pick from x seen as flat."""
     def take_along_dim(self, indices: Any, dim: int | None = None) -> Self:

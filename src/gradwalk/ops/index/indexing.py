@@ -22,7 +22,14 @@ from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.core.public import Change, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import where
-from gradwalk.ops.shape.reshaping import broadcast_to, clone, getitem_slice, normal_axis, reshape
+from gradwalk.ops.shape.reshaping import (
+    apart,
+    broadcast_to,
+    clone,
+    getitem_slice,
+    normal_axis,
+    reshape,
+)
 
 Index = tuple[Any, ...]
 
@@ -240,7 +247,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     axis = normal_axis(dim, input.ndim)
     if not math.prod(index.shape):  # an empty index picks nothing, whatever the ranks
         flat = reshape(input, shape=(math.prod(input.shape),))
-        return reshape(getitem_slice(flat, 0, 0, 0), shape=tuple(index.shape))
+        return apart(reshape(getitem_slice(flat, 0, 0, 0), shape=tuple(index.shape)), input)
     rows, places = as_vector(input), as_vector(index)
     _same_rank("gather", rows, places)
     fixed, arrays = along(places, axis)

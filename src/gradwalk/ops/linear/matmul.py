@@ -13,8 +13,15 @@ from gradwalk.ops.core.dtypes import held_by, result_dtype
 from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.reduce.reduction import sum
-from gradwalk.ops.shape.rearranging import diagonal
-from gradwalk.ops.shape.reshaping import broadcast_to, normal_axes, permute_to, reshape, unsqueeze
+from gradwalk.ops.shape.rearranging import diagonal, diagonal_op
+from gradwalk.ops.shape.reshaping import (
+    broadcast_to,
+    normal_axes,
+    permute,
+    permute_to,
+    reshape,
+    unsqueeze,
+)
 
 
 def _matmul_shape(x: Shape, y: Shape) -> Shape:
@@ -326,10 +333,28 @@ def einsum(equation: str, *operands: Any) -> Any:
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     terms, out = _normal_equation(equation, operands)
+    if len(terms) == 1 and set(terms[0]) == set(out):
+        return _rearranged(terms[0], out, operands[0])
     tensors = list(operands)
     for i, term in enumerate(terms):
         terms[i], tensors[i] = _without_repeats(term, tensors[i], terms, out)
     return einsum_op(*tensors, equation=",".join(terms) + "->" + out)
+
+
+def _rearranged(term: str, out: str, x: Any) -> Any:
+    """One operand of which nothing is summed, as a view: its dimensions permuted, or diagonals."""
+    letters = list(term)
+    for letter in out:
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            if x.shape[first] != x.shape[second]:
+                raise ValueError(
+                    f"einsum: '{letter}' is {x.shape[first]} and {x.shape[second]} long"
+                )
+            x = diagonal_op(x, offset=0, axes=(first, second))  # it becomes the last dimension
+            letters = [c for i, c in enumerate(letters) if i not in (first, second)] + [letter]
+    return permute(x, axes=tuple(letters.index(letter) for letter in out))
 
 
 def _normal_equation(equation: str, operands: tuple[Any, ...]) -> tuple[list[str], str]:

@@ -28,7 +28,7 @@ from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.joining import cross
 from gradwalk.ops.shape.rearranging import diagonal, ravel, tril
-from gradwalk.ops.shape.reshaping import cat, getitem_slice, reshape, transpose, unsqueeze
+from gradwalk.ops.shape.reshaping import apart, cat, getitem_slice, reshape, transpose, unsqueeze
 
 # Results of several tensors.
 SignLog = namedtuple("SignLog", "sign logabsdet")
@@ -230,7 +230,7 @@ def matrix_power(input: Any, n: int) -> Any:
         n //= 2
         if n:
             x = matmul(x, x)
-    return out
+    return apart(out, input)
 
 
 @public(namespaces="linalg", numpy=True, names="cross")

@@ -17,6 +17,7 @@ from gradwalk.ops.shape.reshaping import (
     cat,
     normal_axis,
     pad,
+    permute,
     reshape,
     stack,
     transpose,
@@ -25,10 +26,10 @@ from gradwalk.ops.shape.reshaping import (
 
 @public(method=True)
 def t(input: Any) -> Any:
-    """The transpose of a matrix; a vector is returned unchanged."""
+    """The transpose of a matrix; a vector stays as it is."""
     if input.ndim > 2:
         raise ValueError(f"t is for matrices; use .mT for shape {tuple(input.shape)}")
-    return transpose(input, 0, 1) if input.ndim == 2 else input
+    return permute(input, axes=tuple(range(input.ndim))[::-1])
 
 
 @public()

@@ -18,6 +18,7 @@ from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.elementwise.choice import bitwise_and, where
 from gradwalk.ops.index.indexing import getitem, index_select
 from gradwalk.ops.shape.reshaping import (
+    apart,
     broadcast_to,
     cat,
     clone,
@@ -143,7 +144,10 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 
 
 def _windows_forward(x: Any, *, axis: int, size: int, step: int) -> Any:
-    windows = np.lib.stride_tricks.sliding_window_view(x, size, axis)  # read-only: they overlap
+    # Read-only where they overlap.
+    windows = np.lib.stride_tricks.sliding_window_view(
+        x, size, axis, writeable=x.flags.writeable and step >= size
+    )
     return windows[(slice(None),) * axis + (slice(None, None, step),)]
 
 
@@ -198,8 +202,10 @@ def windows(input: Any, dimension: int, size: int, step: int) -> Any:
 
 @public(method=True)
 def ravel(input: Any) -> Any:
-    """All elements in one dimension."""
-    return reshape(input, shape=(math.prod(input.shape),))
+    """All elements in one dimension: a view if they lie in memory in order, else a copy."""
+    flat = reshape(input, shape=(math.prod(input.shape),))
+    in_order = not hasattr(input, "is_contiguous") or input.is_contiguous()
+    return flat if in_order else apart(flat, input)
 
 
 @public(method=True, numpy=True)
@@ -327,10 +333,10 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
         )
     shape = (1,) * (len(times) - input.ndim) + tuple(input.shape)
     # Insert a dimension before each one and repeat along it: only the last step copies.
-    apart = reshape(input, shape=tuple(n for length in shape for n in (1, length)))
+    lifted = reshape(input, shape=tuple(n for length in shape for n in (1, length)))
     spread = tuple(n for pair in zip(times, shape, strict=True) for n in pair)
     whole = tuple(n * length for n, length in zip(times, shape, strict=True))
-    return reshape(broadcast_to(apart, spread), shape=whole)
+    return apart(reshape(broadcast_to(lifted, spread), shape=whole), input)
 
 
 def concrete(x: Any, name: str) -> Any:
@@ -355,6 +361,7 @@ def repeat_interleave(
         times = concrete(input, "repeat_interleave")
         index = np.repeat(np.arange(times.size), times)
         return getitem(np.arange(times.size) + input * 0, index, index=(("array", 0),))
+    source = input
     if dim is None:
         input, dim = ravel(input), 0
     axis = normal_axis(dim, input.ndim)
@@ -362,7 +369,7 @@ def repeat_interleave(
         lifted = unsqueeze(input, axis + 1)
         spread = tuple(int(repeats) if i == axis + 1 else n for i, n in enumerate(lifted.shape))
         merged = (*input.shape[:axis], input.shape[axis] * int(repeats), *input.shape[axis + 1 :])
-        return reshape(broadcast_to(lifted, spread), shape=merged)
+        return apart(reshape(broadcast_to(lifted, spread), shape=merged), source)
     if isinstance(repeats, (tuple, list)):
         repeats = np.asarray(repeats, np.int64)
     times = np.broadcast_to(concrete(repeats, "repeat_interleave"), input.shape[axis])

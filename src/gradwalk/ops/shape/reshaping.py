@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import is_array
+from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import category, result_dtype
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.core.public import FUNCTION, other_names, public
@@ -96,9 +98,17 @@ permute: Op = define(
     linear=True,
     view=True,
 )
+
+
+def _expand_forward(x: Any, *, shape: Shape) -> Any:
+    out = np.broadcast_to(x, shape)
+    # It is read-only, which an array without repeated elements need not be.
+    return np.reshape(x, shape) if out.size == x.size else out
+
+
 expand_op = define(
     "expand",
-    lambda x, *, shape: np.broadcast_to(x, shape),
+    _expand_forward,
     vjp=[1],  # the engine sums over the broadcast dimensions
     shape=lambda x, *, shape: shape,
     linear=True,
@@ -136,6 +146,13 @@ cast = define(
     shape=lambda x, *, dtype: x,
     linear=True,
 )
+
+
+def apart(made: Any, source: Any) -> Any:
+    """`made`, copied if it shares the memory of `source`, because in PyTorch it never does."""
+    arrays = [getattr(x, "_array", x) for x in (made, source)]
+    shared = all(map(is_array, arrays)) and owner_of(arrays[0]) is owner_of(arrays[1])
+    return clone(made) if shared else made
 
 
 def promoted(x: Any, *numbers: float | None) -> Any:
@@ -249,11 +266,15 @@ def expand_as(input: Any, other: Any) -> Any:
     return expand(input, *other.shape)
 
 
-@public(method=True)
-def broadcast_to(input: Any, *sizes: Any, size: Any = None) -> Any:
+def broadcast_to(x: Any, shape: Shape) -> Any:
+    """x repeated along new or length-1 dimensions; itself if it has that shape."""
+    return x if x.shape == shape else expand_op(x, shape=shape)
+
+
+@public(names="broadcast_to", method=True)
+def broadcast_view(input: Any, *sizes: Any, size: Any = None) -> Any:
     """Repeat along new or length-1 dimensions, without copying."""
-    shape = sizes_of(sizes, size)
-    return input if input.shape == shape else expand_op(input, shape=shape)
+    return expand_op(input, shape=sizes_of(sizes, size))
 
 
 @public(method=True)
@@ -291,6 +312,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     first, last = normal_axis(start_dim, input.ndim), normal_axis(end_dim, input.ndim)
     if first > last:
         raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    if first == last:
+        return input
     merged = math.prod(input.shape[first : last + 1])
     return reshape(input, shape=(*input.shape[:first], merged, *input.shape[last + 1 :]))
 
@@ -407,11 +430,12 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
         input = _narrowed(input, widths)
     if mode == "constant":
         return pad_op(input, widths=tuple(wider), value=0 if value is None else value)
+    padded = input
     for axis, (before, after) in enumerate(wider):
         if before or after:
-            input = _continued(input, axis, before, after, mode)
+            padded = _continued(padded, axis, before, after, mode)
     # Cut after padding: the padding of one side may copy elements cut off on the other.
-    return input if mode == "circular" else _narrowed(input, widths)
+    return apart(padded if mode == "circular" else _narrowed(padded, widths), input)
 
 
 def _narrowed(x: Any, widths: Sequence[tuple[int, int]]) -> Any:

@@ -22,6 +22,7 @@ from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.file import save_trace
 from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
 from gradwalk.inspect.trace.trace import Shape, Trace
+from gradwalk.io.atomic import write_atomically
 from gradwalk.ops import TABLE
 
 GROWN = 100.0  # growth of the parameters' norm beyond which the weights diverge
@@ -220,17 +221,18 @@ class StepReport(Report):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             save_trace(self._trace, path)
-        except OSError as error:
-            self.notes.append(f"the trace could not be saved as {path}: {error.strerror}")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            self.notes.append(f"the trace could not be saved as {path}: {why}")
         else:
             self.path = str(path)
 
     def save_text(self, folder: Path) -> None:
         """Write the report as text and as JSON."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.txt").write_text(f"{self}\n", encoding="utf-8")
+        write_atomically(folder / "report.txt", [f"{self}\n".encode()])
         text = json.dumps(_json(self.to_dict()), indent=2, allow_nan=False)
-        (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+        write_atomically(folder / "report.json", [f"{text}\n".encode()])
 
 
 class StepStopped(RuntimeError):

@@ -1,8 +1,9 @@
-"""The thread pool: every thread runs the tape, meets the others, and goes to sleep."""
+"""The thread pool: threads claim shares of a tape, meet, adapt to a busy machine, and sleep."""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -24,9 +25,13 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Calls use all their threads, however busy the machine is: tests count them."""
     before = thread_pool._wanted
+    monkeypatch.setattr(thread_pool, "LATE_SECONDS", 0)
+    thread_pool.set_num_threads(thread_pool.get_num_threads())
     yield
+    monkeypatch.undo()
     thread_pool.set_num_threads(target.usable_cores())
     thread_pool._wanted = before
 
@@ -160,6 +165,80 @@ def test_calls_after_sleeping() -> None:
         time.sleep(pause)
         tape.call()
     assert counts[:3].tolist() == [14] * 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_thousands_of_short_calls(seed: int) -> None:
+    """Of different tapes on different numbers of threads, some of which sleep or are missing."""
+    source = random.Random(seed)
+    tapes = [turning_tape(source.choice([1, 7, 301]), source.choice([2, 6, 20])) for _ in range(4)]
+    calls = [0] * len(tapes)
+    for turn in range(1500):
+        if turn % 150 == 0:
+            thread_pool.set_num_threads(source.randint(1, 6))
+        if turn % 400 == 0:
+            thread_pool.stop()
+        if turn % 97 == 0:
+            time.sleep(source.choice([0, 2e-4, 1e-3]))
+        number = source.randrange(len(tapes))
+        tapes[number][0].call()
+        calls[number] += 1
+    for (tape, x, _), count in zip(tapes, calls):
+        turns = len(tape._entries)
+        np.testing.assert_array_equal(x, np.arange(len(x)) + turns * count)
+
+
+def test_a_worker_that_never_starts() -> None:
+    """A call does not wait for it: others take its shares over."""
+    thread_pool.set_num_threads(3)
+    thread_pool.stop()
+    pool = thread_pool.native()
+    pool._hire()
+    pool._hire()
+    tape, x, _ = turning_tape(301, 10)
+    counting, counts = counting_tape([0, BARRIER, ALONE | BARRIER, BARRIER])
+    for _ in range(20):
+        tape.call()
+        counting.call()
+    np.testing.assert_array_equal(x, np.arange(301) + 200)
+    assert counts[:4].tolist() == [80, 60, 60, 0]
+    for thread in (1, 2):  # now they start
+        threading.Thread(target=pool._worker, args=(thread,), daemon=True).start()
+    tape.call()
+    thread_pool.stop()
+    assert pool.alive() == 0
+
+
+def test_slow_workers() -> None:
+    """Whoever is slow, and whoever takes over: each share is computed once."""
+    thread_pool.set_num_threads(4)
+    counts = np.zeros(64, np.int64)
+    slow = TapeEntry(kernels()["wait_unless_first"], [30_000])
+    count = TapeEntry(kernels()["count_up"], [2, 0], BARRIER)
+    alone = TapeEntry(kernels()["count_up"], [2, 0], BARRIER | ALONE)
+    tape = Tape([slow, count, slow, count, alone, slow], 3, keep=(kernels(), counts))
+    tape.slots[2] = counts.ctypes.data
+    for _ in range(100):
+        tape.call()
+    assert counts[:5].tolist() == [300, 200, 200, 200, 0]
+
+
+def test_late_calls_use_fewer_threads_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_pool, "LATE_SECONDS", 1e-5)
+    thread_pool.set_num_threads(2)
+    counts = np.zeros(64, np.int64)
+    turns = int(long_tape(0.005).arguments[0])
+    entries = [
+        TapeEntry(kernels()["wait_unless_first"], [turns]),
+        TapeEntry(kernels()["count_up"], [2, 0], BARRIER),
+    ]
+    tape = Tape(entries, 3, keep=(kernels(), counts))
+    tape.slots[2] = counts.ctypes.data
+    deadline = time.monotonic() + 60
+    for threads in (2, 1, 2, 1):  # in turn: the caller waits for the other one, which is slow
+        while counts[63] != threads:
+            assert time.monotonic() < deadline
+            tape.call()
 
 
 def test_tapes_of_two_python_threads() -> None:
@@ -363,6 +442,7 @@ def test_a_process_ends_with_its_workers(how: str, pause: float) -> None:
 @needs_fork
 def test_a_fork_where_python_starts_the_workers() -> None:
     script = "from tests.compiler.backends.llvm.test_pool import *\n"
+    script += "thread_pool.LATE_SECONDS = 0\n"
     script += "test_the_child_of_a_fork_has_a_pool_of_its_own()\n"
     script += "test_a_fork_in_the_middle_of_a_call()\n"
     environment = os.environ | {"GRADWALK_POOL": "python"}

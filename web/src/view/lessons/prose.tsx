@@ -18,7 +18,7 @@ export function Words({ text }: { text: Inline[] }): ComponentChildren {
       );
     const to = part.to!;
     return to.startsWith("https://") ? (
-      <a key={i} href={to} rel="noreferrer" target="_blank">
+      <a key={i} href={to} rel="noopener" target="_blank">
         {inside}
       </a>
     ) : (

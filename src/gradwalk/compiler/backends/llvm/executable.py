@@ -24,6 +24,7 @@ from gradwalk.compiler.ir.program import Constant, Layout, Program, Term, forwar
 from gradwalk.compiler.plan.buffers import ALIGNMENT, Slice
 from gradwalk.compiler.plan.schedule import ARENA, SCALARS, STATUS, Entry, Plan
 from gradwalk.compiler.plan.synchronization import sharing
+from gradwalk.graph.fork_locks import CALL, fork_safe
 
 Array = np.ndarray[Any, Any]
 
@@ -73,7 +74,8 @@ class NativeExecutable:
         self.memory_kinds: list[Expected] = []
         self.memory_order = [t.source.number for t, _ in plan.memories]  # type: ignore[union-attr]
         self.result_kinds = [(t.shape, t.dtype) for t, _ in plan.results]
-        self._lock = threading.Lock()  # of the runtime scalars, the slots and the arena
+        # Of the runtime scalars, the slots and the arena.
+        self._lock = fork_safe(threading.Lock(), CALL)
         _assemble(self, designed)
 
     @functools.cached_property

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gradwalk.graph.fork_locks import CODE, LLVM, fork_safe
+
 # How hard LLVM's code generator works. 1, 2 and 3 take equally long on our kernels and give the
 # same code; 0 takes a third of the time and gives several times slower code.
 CODE_GENERATION = 2
 
-_starting = threading.Lock()
+_starting = fork_safe(threading.Lock(), CODE)
 
 
 class LLVMMissing(ImportError):
@@ -76,6 +78,9 @@ def binding() -> Any:
             import llvmlite.binding as llvm
         except (ImportError, OSError) as error:  # OSError: the library is there and does not load
             raise LLVMMissing(_without(error)) from error
+        lock = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
+        if lock is not None:  # llvmlite's own, of every call
+            fork_safe(lock, LLVM)
         try:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()

@@ -127,11 +127,14 @@ def _call(f: RuntimeFunction) -> None:
     def run() -> str:
         state = f.call("ptr", "PyEval_SaveThread")
         result = f.ours("i64", "gradwalk_perform", program)
+        done = f.set(f"zext i1 {f.compare('eq', result, 0)} to i64")
+        f.store_word(done, program[1], FIELD["ran"])
         f.ours("void", "gradwalk_leave", program)
         f.call("void", "PyEval_RestoreThread", ("ptr", state))
         return result
 
     def bind_and_run() -> str:
+        f.store_word(0, program[1], FIELD["ran"])
         wrong = f.ours("i64", "bind", program, ("ptr", "%given"), ("i64", "%count"))
         with f.when(f.differ(wrong, 0)):
             f.ours("void", "gradwalk_leave", program)

@@ -5,8 +5,9 @@
     cache.store(key, objects)
 
 **Loading object code is executing it.** Write access to the cache is the right to run code as the
-user. So the directory is made for its owner alone (0700, files 0600), and one that belongs to
-another user, or that others can write to, is refused (with a warning) and never read.
+user. So the directory is made for its owner alone (0700, files 0600), and it is refused (with one
+warning) and never read if it, a directory above it or a link on the way belongs to another user
+(root's are trusted) or can be changed by one. Only its own plain files are read, not links.
 
 A file is named by the hash of everything its code depends on, and carries a checksum: one that is
 cut short, overwritten or half written is as good as absent, and replaced. Writers write to a file
@@ -22,7 +23,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import marshal
 import os
 import secrets
 import stat
@@ -33,9 +33,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-FORMAT = 3  # of these files, and of what the compiler means by the same text: a part of every key
+FORMAT = 4  # of these files, and of what the compiler means by the same text: a part of every key
 LIMIT = 256 * 2**20  # bytes in all; the least recently used files go first
 _MAGIC = b"gradwalk"
+_WORD = 8  # bytes of a length
+_MOST_LINKS = 40  # on the way to the directory
 _STRAY_AFTER = 3600.0  # seconds after which a temporary file is a stray
 _SWEEP_EVERY = 32  # stores: the first one of a process looks at the size of the cache, too
 
@@ -69,10 +71,11 @@ def load(key: str) -> list[bytes] | None:
     path = place / f"{key}.objects"
     try:
         with open(path, "rb", opener=_open_no_link) as file:
-            if not _only_ours(os.fstat(file.fileno())):
+            facts = os.fstat(file.fileno())
+            if not (_only_ours(facts) and stat.S_ISREG(facts.st_mode) and facts.st_size <= LIMIT):
                 return None
             data = file.read()
-    except OSError:
+    except (OSError, MemoryError):
         return None
     objects = _unpack(key, data)
     with suppress(OSError):
@@ -91,8 +94,7 @@ def store(key: str, objects: Sequence[bytes]) -> None:
         return
     temporary = place / f"{key}.{os.getpid()}.{secrets.token_hex(4)}.temporary"
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _trusted(place):
+        if not _trusted(place, make=True):
             return
         with open(temporary, "xb", opener=_open_private) as file:
             file.write(_pack(key, objects))
@@ -136,8 +138,9 @@ def sweep(place: Path, limit: int = LIMIT) -> None:
 
 
 def _pack(key: str, objects: Sequence[bytes]) -> bytes:
-    """magic, checksum of the rest, key and objects."""
-    body = marshal.dumps((key, list(objects)))
+    """magic, checksum of the rest, then key and objects, each after its length."""
+    parts = [key.encode(), *objects]
+    body = b"".join(len(part).to_bytes(_WORD, "little") + part for part in parts)
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
@@ -147,8 +150,12 @@ def _unpack(key: str, data: bytes) -> list[bytes] | None:
     body = data[head:]
     if data[:head] != _MAGIC + hashlib.sha256(body).digest():
         return None
-    name, objects = marshal.loads(body)
-    return objects if name == key else None
+    parts, at = [], 0
+    while at < len(body):
+        begin = at + _WORD
+        at = begin + int.from_bytes(body[at:begin], "little")
+        parts.append(body[begin:at])
+    return parts[1:] if parts and parts[0] == key.encode() else None
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -171,26 +178,69 @@ def _only_ours(facts: os.stat_result) -> bool:
     return facts.st_uid == os.geteuid() and not facts.st_mode & others
 
 
-def _trusted(place: Path) -> bool:
-    """Whether the directory exists and only this user can put code into it."""
+def _trusted(place: Path, make: bool = False) -> bool:
+    """Whether the directory exists and only this user (or root) can put code into it.
+
+    With `make`, what is missing of it is created, once everything above it is trusted.
+    """
+    if not hasattr(os, "geteuid"):
+        if make:
+            place.mkdir(parents=True, exist_ok=True)
+        return place.is_dir()
+    here, links = Path(os.path.abspath(os.sep)), 0
+    names = list(reversed(Path(os.path.abspath(place)).parts[1:]))
     try:
-        facts = os.stat(place)
+        facts = os.stat(here)
+        while names:
+            if not _unchangeable(facts):
+                return _refuse(place, here)
+            here /= names.pop()
+            try:
+                facts = os.lstat(here)
+            except FileNotFoundError:
+                if not make:
+                    return False
+                here.mkdir(mode=0o700, exist_ok=True)
+                facts = os.lstat(here)
+            if stat.S_ISLNK(facts.st_mode):
+                links += 1
+                if links > _MOST_LINKS:
+                    return False  # they lead in a circle
+                if not _of_ours_or_root(facts):
+                    return _refuse(place, here)
+                target = Path(os.path.join(here.parent, os.readlink(here)))
+                names += reversed(target.parts[1:])
+                here = Path(target.anchor)
+                facts = os.stat(here)
     except OSError:
         return False
     if not stat.S_ISDIR(facts.st_mode):
         return False
-    if not _only_ours(facts):
-        _warn_once(str(place))
-        return False
-    return True
+    return _only_ours(facts) or _refuse(place, here)
+
+
+def _of_ours_or_root(facts: os.stat_result) -> bool:
+    return facts.st_uid in (os.geteuid(), 0)
+
+
+def _unchangeable(facts: os.stat_result) -> bool:
+    """Whether others cannot rename what is ours in this directory: /tmp is sticky for that."""
+    others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return _of_ours_or_root(facts) and (not others or bool(facts.st_mode & stat.S_ISVTX))
+
+
+def _refuse(place: Path, because: Path) -> bool:
+    _warn_once(str(place), str(because))
+    return False
 
 
 @functools.cache
-def _warn_once(place: str) -> None:
+def _warn_once(place: str, because: str) -> None:
     warnings.warn(
-        f"gradwalk does not use its cache of object code in {place}: that directory belongs to "
-        "another user or others can write to it, and loading object code executes it. "
-        f"`chmod 700 {place}`, or set GRADWALK_CACHE to a directory of your own (empty: no cache).",
+        f"gradwalk does not use its cache of object code in {place}: {because} belongs to another "
+        "user or others can write to it, and loading object code executes it. Programs are "
+        f"compiled anew in each process. Fix: `chmod go-w {because}`, or set GRADWALK_CACHE to a "
+        "directory of your own (empty: no cache).",
         RuntimeWarning,
         stacklevel=2,
     )

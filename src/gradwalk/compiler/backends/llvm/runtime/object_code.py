@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.metadata
 import itertools
 import threading
 import weakref
@@ -28,13 +29,14 @@ from typing import Any
 from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration
 from gradwalk.compiler.backends.llvm.runtime import object_cache
+from gradwalk.graph.fork_locks import CODE, fork_safe
 
 # A further thread is worth starting for so much text, about 5 ms of code generation: each module
 # costs 1.5 ms by itself. Measured with two threads: 12 → 8 ms, 38 → 24 ms, 130 → 70 ms.
 TEXT_PER_THREAD = 6_000
 
 _serial = itertools.count()
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock(), CODE)
 _process_linker: Any = None
 
 
@@ -113,9 +115,56 @@ def _load_or_compile(
     symbols: Mapping[str, int],
     threads: int | None,
 ) -> Library:
-    """The code in memory, from disk or else compiled."""
+    """The code in memory, from disk or else compiled.
+
+    Another thread does it if this is the main one: there Python raises interrupts, and one that
+    came inside llvmlite would leave its lock taken.
+    """
+    found: list[Library | BaseException] = []
+
+    def load() -> None:
+        try:
+            with fork_safe(threading.Lock(), CODE):
+                found.append(_loaded_or_compiled(texts, names, declarations, symbols, threads))
+        except BaseException as error:  # raised by the thread that waits for this one
+            found.append(error)
+
+    if threading.current_thread() is threading.main_thread():
+        _in_another_thread(load)
+    else:
+        load()
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+def _in_another_thread(work: Callable[[], None]) -> None:
+    """Let another thread do it, and wait for that; an interrupt is raised afterwards."""
+    helper = threading.Thread(target=work)
+    try:
+        helper.start()
+    except RuntimeError:  # no more threads, or no memory for one
+        work()
+        return
+    interrupt: BaseException | None = None
+    while helper.is_alive():
+        try:
+            helper.join()
+        except BaseException as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
+
+
+def _loaded_or_compiled(
+    texts: list[str],
+    names: list[str],
+    declarations: list[Declaration],
+    symbols: Mapping[str, int],
+    threads: int | None,
+) -> Library:
     host = target.host()
-    machine = [host.triple, host.cpu, host.features, host.llvm_version]
+    machine = [_version(), host.triple, host.cpu, host.features, host.llvm_version]
     lines = [d.text for d in declarations]
     key = object_cache.key_of(*machine, str(target.CODE_GENERATION), *lines, "", *texts)
     stored = object_cache.load(key)
@@ -129,6 +178,15 @@ def _load_or_compile(
     library = _link(objects, names, declarations, symbols)
     library.compiled = len(names)
     return library
+
+
+@functools.cache
+def _version() -> str:
+    """gradwalk's version, as installed."""
+    try:
+        return importlib.metadata.version("gradwalk")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 # -- text to object code -----------------------------------------------------------------------

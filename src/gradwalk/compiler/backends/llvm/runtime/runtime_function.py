@@ -47,9 +47,9 @@ class RuntimeFunction(IRBuilder):
         """and, or, xor, shl, lshr of two i64."""
         return self.set(f"{how} i64 {first}, {second}")
 
-    def take(self, lock: str) -> str:
+    def take(self, lock: str, owner: int = 1) -> str:
         """Take a lock, an i32 that is 0 while it is free; whether it was, as an i1."""
-        pair = self.set(f"cmpxchg ptr {lock}, i32 0, i32 1 acquire monotonic")
+        pair = self.set(f"cmpxchg ptr {lock}, i32 0, i32 {owner} acquire monotonic")
         return self.set(f"extractvalue {{ i32, i1 }} {pair}, 1")
 
     def release(self, lock: str) -> None:

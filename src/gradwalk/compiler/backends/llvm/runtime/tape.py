@@ -21,6 +21,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import operator
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -122,13 +123,16 @@ class Tape:
         sizes = (8 * len(entry.arguments) for entry in entries)
         blocks = itertools.accumulate(sizes, initial=_address(self.arguments))
         table = _flat([(e.kernel, block, e.flags) for e, block in zip(entries, blocks)])
+        segments = _flat(_segments([entry.flags for entry in entries]))
         expected = _flat([one.words() for one in arrays])
         program = np.zeros(len(FIELD), np.int64).view(_Program)
         for name, value in dict(
             entries=_address(table),
             count=len(entries),
+            segments=_address(segments),
+            segment_count=len(segments) // 3,
             slots=_address(self.slots),
-            most_threads=threads,
+            most_threads=threads if entries else 1,
             arrays=len(arrays),
             expected=_address(expected),
             ndarray=id(np.ndarray),
@@ -136,12 +140,17 @@ class Tape:
             refused=id(_refused),
         ).items():
             program[FIELD[name]] = value
-        program.kept = (self.slots, self.arguments, table, expected, keep)
+        program.kept = (self.slots, self.arguments, table, segments, expected, keep)
         program.expected = tuple(arrays)
         program.misfit = misfit
         self._program = program
         self.call = _builtin(program)
         thread_pool.live_programs[id(program)] = program
+
+    def ran(self) -> bool:
+        """Whether the last call came to its end, though it may have raised: Python raises what a
+        signal's handler raises right after native code."""
+        return bool(self._program[FIELD["ran"]])
 
     def seconds(self, *arrays: Any) -> list[float]:
         """Run once, entry by entry, and say how long each took (each with its own start and end of
@@ -204,6 +213,15 @@ def _raise_misfit(expected: Sequence[Expected], *arrays: Any) -> None:
     for place, (one, array) in enumerate(zip(expected, arrays, strict=True)):
         if (problem := one.misfit(array)) is not None:
             raise ValueError(f"array {place} {problem}")
+
+
+def _segments(flags: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The entries between two meetings, as (first, end, ALONE and STOP where they hold for all)."""
+    starts = [place for place, one in enumerate(flags) if place == 0 or one & BARRIER]
+    return [
+        (first, end, flags[first] & STOP | functools.reduce(operator.and_, flags[first:end], ALONE))
+        for first, end in zip(starts, [*starts[1:], len(flags)])
+    ]
 
 
 def _flat(lists: Sequence[Sequence[int]]) -> Words:

@@ -1,8 +1,8 @@
 """The one thread pool of compiled code.
 
-Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native
-part. The first call that needs workers starts them. They spin for SPIN_SECONDS after a call and
-then sleep, which costs nothing.
+Threads claim shares of each kernel; tape_loop.py has the native part. The first call that needs
+workers starts them, and waits for none. They spin for SPIN_SECONDS after a call and then sleep,
+which costs nothing.
 
 - On Linux (x86-64, aarch64) workers are native threads and sleep on a futex. Elsewhere they are
   Python threads that wait in native code, and sleep in a Python condition.
@@ -34,13 +34,15 @@ from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.runtime import calling, object_code, system, tape_loop
 from gradwalk.compiler.backends.llvm.runtime.runtime_function import module_text
 from gradwalk.engine import threads
+from gradwalk.graph.fork_locks import POOL, fork_safe
 
 SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 µs
-# In a call, before waiting threads let others have the core. With a core each it makes no
-# difference; where others keep one core busy, 5 µs made barriers four times slower.
+# In a call, before a waiting thread takes over what others have not begun, and then yields its core
+# at each look.
 YIELD_SECONDS = 0.5e-6
+LATE_SECONDS = 50e-6  # that threads may lose before calls use fewer; 0: always all of them
 
-_lock = threading.RLock()  # of everything that changes the pool
+_lock = fork_safe(threading.RLock(), POOL)  # of everything that changes the pool
 _wanted: int | None = threads.chosen
 _native: NativePool | None = None
 # What a fork may catch in the middle: the words of every program (tape_loop.PROGRAM).
@@ -81,7 +83,7 @@ def start() -> None:
         count = get_num_threads()
         for thread in range(1 + pool.alive(), count):
             pool.start(thread)
-        _wait_until(lambda: pool.alive() >= count - 1)
+        _wait_until(lambda: pool.alive() >= count - 1)  # native ones count from their start
 
 
 def stop() -> None:
@@ -99,12 +101,11 @@ def native() -> NativePool:
         if _native is None:
             # GRADWALK_POOL=python is how Linux tests what other systems do.
             futex = system.has_futex(target.host())
-            _native = NativePool(futex and os.environ.get("GRADWALK_POOL") != "python")
-            _apply(_native)
-            if hasattr(os, "register_at_fork"):
-                os.register_at_fork(after_in_child=_after_fork)
-            if not _native.futex:
+            pool = NativePool(futex and os.environ.get("GRADWALK_POOL") != "python")
+            _apply(pool)
+            if not pool.futex:
                 atexit.register(stop)  # a Python thread should not be in there when Python ends
+            _native = pool  # the last step: an interrupt before it leaves nothing half done
         return _native
 
 
@@ -115,9 +116,9 @@ def _apply(pool: NativePool) -> None:
         _dismiss(pool, keep=count)
     # With more threads than cores, a thread that spins keeps another one from its work.
     crowded = count > target.usable_cores()
-    idle = 0 if crowded else pool.pauses(SPIN_SECONDS)
+    idle = 0 if crowded else int(SPIN_SECONDS * 1e9)
     spins = 0 if crowded else pool.pauses(YIELD_SECONDS)
-    pool.limits(count, idle, spins)
+    pool.limits(count, idle, spins, int(LATE_SECONDS * 1e9))
 
 
 def _dismiss(pool: NativePool, keep: int) -> None:
@@ -128,9 +129,10 @@ def _dismiss(pool: NativePool, keep: int) -> None:
 
 @contextmanager
 def _owned(pool: NativePool) -> Iterator[None]:
-    """Own the pool, as a call does: nothing else uses it meanwhile."""
-    _wait_until(pool.own)
+    """Own the pool, as a call does: nothing else uses it meanwhile. Disowning a pool that this
+    thread does not own, as an interrupt came first, changes nothing."""
     try:
+        _wait_until(pool.own)
         yield
     finally:
         pool.disown()
@@ -143,12 +145,14 @@ def _wait_until(condition: Callable[[], Any]) -> None:
 
 def _after_fork() -> None:
     """Reset the pool in a forked process: there are no workers, and nothing is running."""
-    global _lock
-    _lock = threading.RLock()  # another thread may have held it
     if _native is not None:
         _native.forget()
     for program in list(live_programs.values()):
         program[tape_loop.FIELD["running"]] = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class NativePool:
@@ -158,7 +162,9 @@ class NativePool:
         self.futex = futex
         called = {name: getattr(ctypes.pythonapi, name) for name in calling.SYMBOLS}
         if sys.platform == "win32":
-            called["sched_yield"] = ctypes.CDLL("kernel32").SwitchToThread
+            system_calls = ctypes.CDLL("kernel32")
+            called["sched_yield"] = system_calls.SwitchToThread
+            called["QueryPerformanceCounter"] = system_calls.QueryPerformanceCounter
         if not futex:
             self._parking = _PythonParking()
             called |= self._parking.functions
@@ -166,7 +172,7 @@ class NativePool:
         host = target.host()
         functions = [*tape_loop.POOL, *system.system_functions(host, futex), *calling.CALL]
         text = tape_loop.STATE + module_text(functions, host)
-        names = (*tape_loop.FUNCTIONS, calling.FUNCTION)
+        names = [*tape_loop.FUNCTIONS, calling.FUNCTION, *([system.START] if futex else [])]
         self.library = object_code.compile_module(text, names, symbols)
         self.method = calling.method(self.library[calling.FUNCTION])
         number = ctypes.c_int64
@@ -174,11 +180,14 @@ class NativePool:
         self.own = function("gradwalk_own", number)
         self.disown = function("gradwalk_disown", None)
         self.alive = function("gradwalk_alive", number)
-        self.limits = function("gradwalk_limits", None, number, number, number)
+        self.limits = function("gradwalk_limits", None, number, number, number, number)
         self.dismiss = function("gradwalk_dismiss", None, number)
         self._forget = function("gradwalk_forget", None)
         self._pause = function("gradwalk_pause", None, number)
+        self._hire = function("gradwalk_hire", None)
         self._worker = function("gradwalk_worker", ctypes.c_void_p, ctypes.c_void_p)
+        if futex:
+            self._start = function(system.START, number, number)
 
     def forget(self) -> None:
         """Reset in a forked process."""
@@ -204,22 +213,20 @@ class NativePool:
         """Start one worker."""
         if not self.futex:
             threading.Thread(
-                target=self._worker, args=(thread,), name=f"gradwalk-{thread}", daemon=True
+                target=self._live, args=(thread,), name=f"gradwalk-{thread}", daemon=True
             ).start()
             return
-        process = ctypes.CDLL(None)
-        handle = ctypes.c_size_t()
-        address = ctypes.c_void_p(self.library["gradwalk_worker"])
         with _no_signals():
-            error = process.pthread_create(
-                ctypes.byref(handle), None, address, ctypes.c_void_p(thread)
-            )
+            error = self._start(thread)
         if error:
             raise RuntimeError(
                 f"thread {thread} could not be started ({os.strerror(error)}). Fix: "
                 f"gradwalk.set_num_threads({thread}), which uses only the running threads"
             )
-        process.pthread_detach(handle)
+
+    def _live(self, thread: int) -> None:
+        self._hire()
+        self._worker(thread)
 
 
 @contextmanager
