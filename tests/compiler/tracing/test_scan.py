@@ -194,7 +194,22 @@ def test_backward_computes_again_what_one_call_gives() -> None:
 
     forward, backward = loops(same(gradients, sequence(5, 2, 3)))
     assert [t.shape for t in forward.outputs] == [(5, 2, 4)] * 4 + [(6, 2, 4)] * 2
-    assert [t.shape for t in backward.outputs] == [(5, 2, 16), (2, 4), (2, 4)]
+    # The gradient of the gates at all times, after zeros; that of the cell.
+    assert [t.shape for t in backward.outputs] == [(6, 2, 16), (2, 4)]
+
+
+@pytest.mark.parametrize("name", ["lstm", "tanh"])
+def test_the_product_of_backward_is_fused_with_the_next_step(name: str) -> None:
+    module = layer(name)
+
+    def gradients(x: Any) -> Any:
+        return grad((module(x)[0] ** 2).sum(), list(module.parameters()))
+
+    (report,) = same(gradients, sequence(5, 2, 3)).explain().programs
+    numbers = [k.number for k in report.kernels if k.times > 1]
+    backward = [n for n in numbers if n > min(set(range(numbers[0], 99)) - set(numbers))]
+    (kernel,) = (report.kernels[n] for n in backward)  # one for a step
+    assert kernel.kind == "product" and "mul" in kernel.ops
 
 
 def test_a_state_that_changes_its_dtype_is_not_a_loop() -> None:

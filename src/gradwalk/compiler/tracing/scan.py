@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.compiler.ir.loops import add_loop
-from gradwalk.compiler.ir.program import Argument, Builder, Call, Term
+from gradwalk.compiler.ir.program import Argument, Builder, Call, Term, copy_call, replaced
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk
@@ -244,33 +244,62 @@ class ScanLoops:
         self.sums: list[tuple[Term, Term, Term, bool]] = []  # states that add up
         self.more: list[Call] = []
         count = len(self.states)
-        states = []
-        for seed, end, found in zip(self.seeds, g_last, self.gradients[1 : count + 1], strict=True):
-            first = self._zeros(seed) if end is None else end
-            states.append((seed, first, self._zeros(seed) if found is None else found, False))
         later: list[Later | None] = []
         for number, (found, needed) in enumerate(zip(self.gradients, needs, strict=True)):
             if not needed or found is None or 0 < number <= count:
                 later.append(None)
             else:
                 later.append(self._stacked(found) if number == 0 else self._total(found))
+        states = []
+        for seed, end, found in zip(self.seeds, g_last, self.gradients[1 : count + 1], strict=True):
+            first = self._zeros(seed) if end is None else end
+            states.append((seed, first, self._zeros(seed) if found is None else found, False))
         g_rows = self._zeros(self.g, self.count) if g_out is None else g_out
-        rows = [*self.stacks.items(), (self.g, g_rows)]
+        calls = [*self.calls, *self.more]
+        moved = self._moved_product() if g_last[0] is None else None
+        if moved is not None:
+            calls = moved.calls_before(calls, self.varying)
+            states[:1] = moved.states(self._zeros)
+            self.outputs.pop(moved.factor, None)
         stacks, last = add_loop(
             self.tracer.build,
-            [*self.calls, *self.more],
+            calls,
             (self.count, not self.reverse),
-            rows,
+            [*self.stacks.items(), (self.g, g_rows)],
             [*states, *self.sums],
             list(self.outputs),
         )
         self.given = dict(zip(self.outputs, stacks, strict=True))
-        self.given |= zip((term for term, *_ in self.sums), last[count:], strict=True)
+        self.given |= zip((term for term, *_ in self.sums), last[len(states) :], strict=True)
+        ends = list(last[: len(states)])
+        if moved is not None:
+            history = ends[0]
+            self.given[moved.factor] = self._rows(history, 1 if self.reverse else 0)
+            row = self.count if self.reverse else 0
+            ends[0] = self.tracer.call(getitem, [history], {"index": (row,)})
+            kept = len(moved.carried)
+            ends[:kept] = [moved.after(self.tracer, ends[:kept]) if needs[1] else ends[0]]
         found_last: list[Term | None] = [None if then is None else then() for then in later]
-        for number, term in enumerate(last[:count], start=1):
+        for number, term in enumerate(ends, start=1):
             reached = needs[number] and self.gradients[number] is not None
             found_last[number] = term if reached else None
         return found_last
+
+    def _moved_product(self) -> MovedProduct | None:
+        """The product at the end of a step of backward, if it can be done at the start of the next
+        one, where it is fused with what comes after it."""
+        found = self.gradients[1]
+        if found is None or found.call is None or found not in self.varying:
+            return None
+        parts = found.call.terms if found.call.op is add else (found,)
+        products = [
+            t for t in parts
+            if t.call is not None and t.call.op is matmul_op
+            and t.call.terms[0] in self.varying and t.call.terms[1] not in self.varying
+        ]  # fmt: skip
+        if len(products) != 1 or len(parts) > 2 or any(t.shape != found.shape for t in parts):
+            return None
+        return MovedProduct(found, products[0], self.seeds[0], self.varying)
 
     def _zeros(self, like: Term, *lead: int) -> Term:
         return self.tracer.filled((*lead, *like.shape), like.dtype, 0).term
@@ -328,6 +357,44 @@ class ScanLoops:
         self.more.append(call)
         self.sums.append((so_far, self._zeros(term), call.outputs[0], False))
         return lambda: self.given[so_far]
+
+
+class MovedProduct:
+    """The last calls of a step of backward, g @ W or u + g @ W, at the start of the next step: the
+    states are then g, all values of which are kept, and u; at first they are zero."""
+
+    def __init__(self, found: Term, product: Term, seed: Term, varying: set[Term]) -> None:
+        assert found.call is not None and product.call is not None
+        self.factor = product.call.terms[0]
+        others = [t for t in found.call.terms if t is not product] if found is not product else []
+        self.carried = [self.factor, *(t for t in others if t in varying)]
+        self.before = [_given(t.shape, t.dtype) for t in self.carried]
+        self.tail = [product.call] if found is product else [product.call, found.call]
+        now = dict(zip(self.carried, self.before, strict=True))
+        self.calls = []
+        for call in self.tail:
+            made = copy_call(call, replaced(call, now))
+            self.calls.append(made)
+            now |= zip(call.outputs, made.outputs, strict=True)
+        self.calls[-1].outputs = (seed,)
+
+    def calls_before(self, calls: Sequence[Call], varying: set[Term]) -> list[Call]:
+        """All calls of a step, these first but for what is the same in all steps."""
+        fixed = [call for call in calls if varying.isdisjoint(call.terms)]
+        return [*fixed, *self.calls, *(c for c in calls if not varying.isdisjoint(c.terms))]
+
+    def states(self, zeros: Callable[[Term], Term]) -> list[tuple[Term, Term, Term, bool]]:
+        """The states of the loop in place of the gradient."""
+        pairs = zip(self.before, self.carried, strict=True)
+        return [(b, zeros(b), term, term is self.factor) for b, term in pairs]
+
+    def after(self, tracer: Tracer, ends: Sequence[Term]) -> Term:
+        """The gradient that the last step leaves."""
+        now = dict(zip(self.carried, ends, strict=True))
+        for call in self.tail:
+            term: Term = tracer.call(call.op, replaced(call, now), call.attrs)
+            now[call.outputs[0]] = term
+        return term
 
 
 def _given(shape: tuple[int, ...], dtype: Any) -> Term:
