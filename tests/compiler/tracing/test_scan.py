@@ -12,6 +12,8 @@ import gradwalk as gw
 from gradwalk import nn
 from gradwalk.autograd import grad
 from gradwalk.compiler.ir.loops import loop
+from gradwalk.compiler.tracing import differences
+from gradwalk.compiler.tracing.trace_function import trace
 from gradwalk.ops.network.recurrent import scan
 from gradwalk.utils.checkpoint import checkpoint
 
@@ -330,3 +332,15 @@ def test_any_step(name: str, reverse: bool) -> None:
 
     compiled = same(gradients, sequence(5, 3, 3), sequence(*shape), *[sequence(3, 3)] * states)
     assert len(loops(compiled)) == 2
+
+
+def test_bodies_are_compared() -> None:
+    """Two traces whose loops compute something else are two programs."""
+
+    def key(name: str) -> Any:
+        recurrent = layer(name)
+        program = trace(lambda x: recurrent(x)[0], (sequence(5, 2, 3),)).program
+        (call,) = (call for call in program.calls if call.op is loop)
+        return differences._key(call.attrs)
+
+    assert key("tanh") == key("tanh") != key("relu")

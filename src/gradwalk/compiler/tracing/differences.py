@@ -175,9 +175,31 @@ def _key(value: Any) -> Any:
         return value.name
     if isinstance(value, Location):
         return _location(value)
+    if isinstance(value, Program):
+        return _body(value)
     if is_plain(value):
         return type(value).__name__, repr(value)
     return type(value).__name__
+
+
+def _body(program: Program) -> Any:
+    """The body of a loop, which reads its operands and constants only."""
+    numbers: dict[Term, int] = {}
+
+    def key(operand: Any) -> Any:
+        if not isinstance(operand, Term):
+            return _key(operand)
+        if isinstance(operand.source, Constant):
+            return _key(operand.source.array)
+        if isinstance(operand.source, Argument):
+            return "argument", operand.source.number
+        return "term", numbers[operand]
+
+    calls = []
+    for call in program.calls:
+        calls.append((call.op.name, *map(key, call.args), _key(call.attrs)))
+        numbers |= {term: len(numbers) + i for i, term in enumerate(call.outputs)}
+    return (*calls, *map(key, program.results))
 
 
 def _location(location: Any) -> tuple[str, ...]:
