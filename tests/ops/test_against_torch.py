@@ -76,6 +76,8 @@ def test_the_sample_is_about_its_op(sample: Sample, monkeypatch: pytest.MonkeyPa
     outputs = found if isinstance(found, tuple) else (found,)
     for node in inputs_first([o.grad_fn for o in outputs if o.grad_fn is not None]):
         met.add(node.op.name if node.inputs else "")
+    if sample.op == "einsum" and len(inputs) == 1:  # a view, if nothing is summed
+        met |= {"einsum"} if met & {"permute", "diagonal"} else set()
     assert sample.op in met
 
 

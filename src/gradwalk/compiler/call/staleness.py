@@ -15,6 +15,7 @@ have taken `RATIO` times as long.
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import threading
 import time
@@ -93,7 +94,7 @@ class Staleness:
     def check(self, arrays: list[Any], args: Any, keywords: Any) -> None:
         """Trace the function again; raise if it gives another program."""
         start = _cpu_time()
-        with unnoticed(self.trace):
+        with signals_deferred(), unnoticed(self.trace):
             now = self.again(args, keywords)
         found = difference(self.trace, arrays, now)
         self.seconds = _cpu_time() - start
@@ -111,6 +112,26 @@ class Staleness:
     def sample(self) -> tuple[Any, Any]:
         """Arguments like those of the call that was traced."""
         return self._sample.make()
+
+
+@contextlib.contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Let handlers of signals run afterwards: what they raise, such as Ctrl-C, must not cut
+    short the putting back of what a second trace changed."""
+    if threading.current_thread() is not threading.main_thread():  # only that one runs handlers
+        yield
+        return
+    waiting: list[Any] = []
+    handlers = {s: h for s in signal.valid_signals() if callable(h := signal.getsignal(s))}
+    try:
+        for number in handlers:
+            signal.signal(number, lambda *given: waiting.append(given))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for given in waiting:
+        handlers[given[0]](*given)
 
 
 class _Sample:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from gradwalk.compiler.capture.optimizers import SharedScalar
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
 
-NEVER = -1  # a count that is never reached
+NEVER = sys.maxsize  # a count that is never reached
 MISS: Any = object()  # what a call returns if a guard of the program does not hold
 # What reading an argument, an option or a variable raises if it is gone or of another type.
 _NOT_THERE = (AttributeError, IndexError, KeyError, TypeError, ValueError)

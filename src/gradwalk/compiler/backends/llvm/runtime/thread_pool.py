@@ -80,6 +80,7 @@ def start() -> None:
     """Start the workers that are missing. Calls do that by themselves, when they need them."""
     pool = native()
     with _lock, _owned(pool):
+        _apply(pool)  # an interrupt may have cut set_num_threads short
         count = get_num_threads()
         for thread in range(1 + pool.alive(), count):
             pool.start(thread)
