@@ -91,7 +91,8 @@ class Interrupt:
         if event not in ("call", "c_return") or name in ("__enter__", "__exit__", "setprofile"):
             return
         self.seen += 1
-        if self.seen == self.number:
+        waits = signal.getsignal(signal.SIGINT) is not signal.default_int_handler  # in a check
+        if 0 < self.number <= self.seen and not waits:
             sys.setprofile(None)
             self.place = f"{event} {name} in {frame.f_code.co_qualname}"
             raise KeyboardInterrupt
