@@ -5,6 +5,7 @@ The browser of this file has no font but a blank one: what the page does not bri
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,12 @@ def loaded(browser: Any) -> Iterator[Any]:
 
 
 def assert_all_loaded(frame: Any) -> None:
-    faces = frame.evaluate(_FACES)
+    """All five are loaded, at once or, on a busy machine, some seconds after the page is drawn."""
+    for _ in range(100):
+        faces = frame.evaluate(_FACES)
+        if all(face.endswith(" loaded") for face in faces):
+            break
+        time.sleep(0.1)
     assert len(faces) == 5 and all(face.endswith(" loaded") for face in faces), faces
 
 
