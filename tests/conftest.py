@@ -35,9 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`make quick` does not read a file whose tests are all slow."""
+    """`make quick` does not read a file whose tests are all slow, nor the attacks."""
     if config.option.markexpr != "not slow" or not collection_path.name.startswith("test_"):
         return None
+    if collection_path.parent.name == "attack":
+        return True
     return "\npytestmark = pytest.mark.slow" in collection_path.read_text("utf-8") or None
 
 
