@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = (
-    "scalar", "eager", "networks", "compiled", "under_load", "scaling", "memory", "inside",
+    "scalar", "eager", "networks", "compiled", "under_load", "cores", "scaling", "memory", "inside",
     "source_lines", "studio", "torch",
 )  # fmt: skip
 FILES = {"torch": "watching"}  # a file called torch.py would hide PyTorch from the others

@@ -15,6 +15,7 @@ counts. A contestant that cannot run is left out.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from harness import Bar, duration, ratio_cells, table
 from steps.problems import PROBLEMS
@@ -35,21 +36,31 @@ ROUND_SECONDS = 1.0
 WARM_UP = 5
 RATE = 1e-12  # too small to change the work over the rounds
 BAR = Bar(highest=1.3)
-# name -> the module of `steps`, its options, threads
-CONTESTANTS: dict[str, tuple[str, dict[str, Any], int]] = {
-    "1 thread": ("in_gradwalk", {}, 1),
-    "2 threads": ("in_gradwalk", {}, 2),
-    "old": ("in_gradwalk", {}, 2),
-    "PyTorch": ("in_torch", {}, 2),
-    "PyTorch fused": ("in_torch", {"fused": True}, 2),
-    "JAX": ("in_jax", {}, 2),
+
+
+class Form(NamedTuple):
+    """A way to run a step: the module of `steps` that prepares it, its options, threads."""
+
+    module: str
+    options: dict[str, Any]
+    threads: int
+
+
+CONTESTANTS = {
+    "1 thread": Form("in_gradwalk", {}, 1),
+    "2 threads": Form("in_gradwalk", {}, 2),
+    "old": Form("in_gradwalk", {}, 2),
+    "PyTorch": Form("in_torch", {}, 2),
+    "PyTorch fused": Form("in_torch", {"fused": True}, 2),
+    "JAX": Form("in_jax", {}, 2),
 }
+Name = TypeVar("Name")
+Turn = Callable[[], tuple[int, float]]  # steps done, and the seconds they took
 
 
-def work(row: str, name: str) -> None:
+def work(row: str, module: str, options: str) -> None:
     """Answer each line of input with steps done and seconds."""
-    module, options, _ = CONTESTANTS[name]
-    step = import_module(f"steps.{module}").prepare(row, RATE, **options)()
+    step = import_module(f"steps.{module}").prepare(row, RATE, **json.loads(options))()
     for _ in range(WARM_UP):
         step()()
     print("ready", flush=True)
@@ -62,15 +73,15 @@ def work(row: str, name: str) -> None:
 
 
 @contextmanager
-def contestant(row: str, name: str, checkout: Path) -> Iterator[Callable[[], tuple[int, float]]]:
+def contestant(row: str, form: Form, checkout: Path) -> Iterator[Turn]:
     """Start one and stop it until its turn; yields what takes a turn."""
-    threads = str(CONTESTANTS[name][2])
+    threads = str(form.threads)
     environment = os.environ | {
         "OMP_NUM_THREADS": threads,
         "NPROC": threads,  # XLA's
         "PYTHONPATH": f"{checkout}/src{os.pathsep}{HERE}/benchmarks",
     }
-    command = [sys.executable, __file__, "--work", row, name]
+    command = [sys.executable, __file__, "--work", row, form.module, json.dumps(form.options)]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -82,7 +93,7 @@ def contestant(row: str, name: str, checkout: Path) -> Iterator[Callable[[], tup
         assert process.stdin is not None and process.stdout is not None
         requests, answers = process.stdin, process.stdout
         if answers.readline() != "ready\n":
-            raise RuntimeError(f"{name} cannot run {row}")
+            raise RuntimeError(f"{form} cannot run {row}")
         process.send_signal(signal.SIGSTOP)
 
         def turn() -> tuple[int, float]:
@@ -120,21 +131,26 @@ def measure(row: str, old: Path | None, rounds: int) -> list[dict[str, float]]:
                 continue
             checkout = old if name == "old" and old is not None else HERE
             try:
-                turns[name] = stack.enter_context(contestant(row, name, checkout))
+                turns[name] = stack.enter_context(contestant(row, CONTESTANTS[name], checkout))
             except RuntimeError:
                 continue
         found = []
         for busy in (False, True):
-            steps = dict.fromkeys(turns, 0)
-            seconds = dict.fromkeys(turns, 0.0)
             with neighbour(busy):
-                for number in range(rounds):
-                    for name in turns if number % 2 else reversed(turns):
-                        count, spent = turns[name]()
-                        steps[name] += count
-                        seconds[name] += spent
-            found.append({name: seconds[name] / steps[name] for name in turns})
+                found.append(mean_times(turns, rounds))
     return found
+
+
+def mean_times(turns: dict[Name, Turn], rounds: int) -> dict[Name, float]:
+    """Let the contestants take turns; seconds of a step by contestant."""
+    steps = dict.fromkeys(turns, 0)
+    seconds = dict.fromkeys(turns, 0.0)
+    for number in range(rounds):
+        for name in turns if number % 2 else reversed(turns):
+            count, spent = turns[name]()
+            steps[name] += count
+            seconds[name] += spent
+    return {name: seconds[name] / steps[name] for name in turns}
 
 
 def main() -> None:

@@ -79,9 +79,12 @@ def test_code_is_unloaded_with_its_library() -> None:
     gc.collect()
     assert part() is not None
     assert call(1) == 2  # the callable keeps it
+    hold = weakref.ref(object_code._holds[weakref.ref(part())])
     del call
     gc.collect()
     assert part() is None
+    compile_text({"later": adder("later", 1)})  # frees what is gone, where nothing interrupts it
+    assert hold() is None
 
 
 def test_from_disk(own_cache: Path) -> None:

@@ -17,6 +17,8 @@ sizes at run time, so their texts are equal. For that, name a function after its
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import ctypes
 import functools
 import importlib.metadata
@@ -50,7 +52,7 @@ class Library:
     def __init__(self, addresses: dict[str, int], keep: Sequence[Any], compiled: int = 0) -> None:
         self.addresses = addresses
         self.compiled = compiled  # functions that were neither in memory nor on disk
-        self._keep = keep  # the linker's hold on the code, and libraries that it calls
+        self._keep = keep  # libraries that it calls
 
     def __getitem__(self, name: str) -> int:
         return self.addresses[name]
@@ -65,6 +67,11 @@ class Library:
 
 _known: weakref.WeakValueDictionary[str, Library] = weakref.WeakValueDictionary()  # by key
 _owners: weakref.WeakValueDictionary[int, Library] = weakref.WeakValueDictionary()  # by address
+
+# The linker's holds on code, by library, and the libraries that are gone: the next compilation
+# frees their code, outside the main thread. An interrupt raised inside a destructor is lost.
+_holds: dict[weakref.ref[Library], Any] = {}
+_gone: collections.deque[weakref.ref[Library]] = collections.deque()
 
 
 def compile_text(
@@ -163,6 +170,9 @@ def _loaded_or_compiled(
     symbols: Mapping[str, int],
     threads: int | None,
 ) -> Library:
+    with contextlib.suppress(IndexError):  # none is left
+        while True:
+            _holds.pop(_gone.popleft(), None)
     host = target.host()
     machine = [_version(), host.triple, host.cpu, host.features, host.llvm_version]
     lines = [d.text for d in declarations]
@@ -328,7 +338,8 @@ def _link(
     except RuntimeError as error:
         raise CompileError(f"{error}{_unresolved(declarations, symbols)}") from error
     uses = [owner for a in symbols.values() if (owner := _owners.get(a)) is not None]
-    library = Library({name: tracker[name] for name in names}, [tracker, *uses])
+    library = Library({name: tracker[name] for name in names}, uses)
+    _holds[weakref.ref(library, _gone.append)] = tracker
     for address in library.addresses.values():
         _owners[address] = library
     return library
