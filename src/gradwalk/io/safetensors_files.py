@@ -167,7 +167,7 @@ def _header(file: IO[bytes], size: int, path: Path, most: int) -> tuple[dict[str
         raise wrong(path, f"it has only {len(start)} bytes")
     length = int.from_bytes(start, "little")
     if length > LONGEST_HEADER:
-        raise wrong(path, f"its header would be {length:,} bytes long: not a safetensors file")
+        raise wrong(path, f"it does not begin like a safetensors file, but with {start!r}")
     if length > (left := size - 8):
         cut = f"its header should have {length:,} bytes, and {left:,} are left"
         raise wrong(path, f"it is cut off or not a safetensors file: {cut}")

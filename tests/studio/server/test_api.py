@@ -176,7 +176,7 @@ def test_only_the_last_files_are_kept(tmp_path: Path) -> None:
         (b"", "only 0 bytes"),
         (b"PK\x03\x04 a zip file", "zip or pickle"),
         (b"\x93NUMPY....", "NumPy array"),
-        (b"\xff" * 64, "header would be"),
+        (b"\xff" * 64, "does not begin like"),
         (b"\x10\x00\x00\x00\x00\x00\x00\x00{", "cut off"),
         (b"\x02\x00\x00\x00\x00\x00\x00\x00{}", "not a trace"),
     ],
