@@ -1,32 +1,54 @@
-"""PyTorch's questions about GPUs, answered for the CPU."""
+"""GPUs, as PyTorch asks for them. JAX is looked for when a question needs it."""
 
 from __future__ import annotations
 
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "manual_seed_all"]
+import importlib.util
+
+__all__ = [
+    "current_device", "device_count", "empty_cache", "is_available", "manual_seed",
+    "manual_seed_all", "synchronize",
+]  # fmt: skip
 
 
 def is_available() -> bool:
-    """False: tensors live on the CPU.
+    """Whether JAX is installed and sees a GPU.
 
     >>> import gradwalk as gw
-    >>> "cuda" if gw.cuda.is_available() else "cpu"
-    'cpu'
+    >>> gw.cuda.is_available() == (gw.cuda.device_count() > 0)
+    True
     """
-    return False
+    return device_count() > 0
 
 
 def device_count() -> int:
-    """0."""
+    """The GPUs that JAX sees; 0 without JAX."""
+    if importlib.util.find_spec("jax") is None:
+        return 0
+    from gradwalk.compiler.backends.xla.platform import devices_of
+
+    return len(devices_of("cuda"))
+
+
+def current_device() -> int:
+    """The number of the GPU that "cuda" means: the first."""
     return 0
 
 
+def synchronize(device: object = None) -> None:
+    """Wait until the GPUs have computed everything they were given."""
+    if is_available():
+        from gradwalk.compiler.backends.xla.platform import jax
+
+        jax().effects_barrier()
+
+
 def manual_seed(seed: int) -> None:
-    """Nothing, as in PyTorch where there is no GPU; see `gradwalk.manual_seed`."""
+    """Nothing: a device draws from the same stream as the CPU; see `gradwalk.manual_seed`."""
 
 
 def manual_seed_all(seed: int) -> None:
-    """Nothing, as in PyTorch where there is no GPU; see `gradwalk.manual_seed`."""
+    """Nothing: a device draws from the same stream as the CPU; see `gradwalk.manual_seed`."""
 
 
 def empty_cache() -> None:
-    """Nothing."""
+    """Nothing: JAX manages the memory of its devices."""

@@ -26,6 +26,7 @@ from gradwalk.engine.modes import current
 from gradwalk.graph.fork_locks import CALL, fork_safe
 from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
+from gradwalk.tensors.devices import CPU
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MOST_SPECIALIZATIONS = 8
@@ -165,10 +166,12 @@ class Compiled(Introspection):
         )
         return specialization
 
-    def _build(self, program: Program, layout: Any) -> Any:
-        """Compile a program with the backend; without llvmlite, with NumPy."""
+    def _build(self, program: Program, layout: Any, device: Any) -> Any:
+        """Compile a program with the backend, or with XLA on a device; without llvmlite, with
+        NumPy."""
+        backend = self.backend if device == CPU else "xla"
         try:
-            return pipeline.build(program, layout, self.backend, self.fast_math)
+            return pipeline.build(program, layout, backend, self.fast_math)
         except ImportError as error:
             global _warned_of_fallback
             if not _warned_of_fallback:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from gradwalk.compiler.backends import Lowered, Stages, load
@@ -119,6 +120,7 @@ def specialize(
 
     with no_collections():
         traced = trace(function, *call, static, parameters)
+        build = partial(build, device=traced.device)
         again_or_never = again if check else None
         same = next((one for one in known if one.runs(traced)), None)
         return Specialization(name, traced, build, given, call, static, again_or_never, same)

@@ -96,7 +96,7 @@ def grad(
         if isinstance(g, list):
             g = g[tensor._index]
         if g is None and materialize_grads:
-            g = filled(tensor.shape, tensor.dtype, 0)
+            g = filled(tensor.shape, tensor.dtype, 0, tensor._array)
             if create_graph:  # as in PyTorch: it can be differentiated, like the others
                 g = wrap(g)
                 g.requires_grad = True
@@ -240,7 +240,7 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
                 "Fix: reduce it first (.sum() or .mean()), or pass gradient= a tensor of shape "
                 f"{tensor.shape}, the weights of its elements."
             )
-        seed = filled(tensor.shape, tensor.dtype, 1)
+        seed = filled(tensor.shape, tensor.dtype, 1, tensor._array)
     else:
         if hasattr(gradient, "_array") and gradient.dtype != tensor.dtype:
             gradient = gradient.to(tensor.dtype)

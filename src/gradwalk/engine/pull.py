@@ -100,9 +100,11 @@ def fit(contribution: Any, node: Any, position: int) -> Any:
 def _filled(node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> tuple[Any, ...]:
     """Zeros for unused outputs, so that rules need not check; integer outputs stay None."""
     full = []
+    given = next(part for part in g if part is not None)
+    beside = getattr(given, "_array", given)
     for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
         if part is None and dtype.kind == "f":
-            zeros = filled(shape, dtype, 0)
+            zeros = filled(shape, dtype, 0, beside)
             part = zeros if wrap is None else wrap(zeros)
         full.append(part)
     return tuple(full)

@@ -341,20 +341,20 @@ class Module(_hooks.ModuleHooks):
                 parameter.grad.zero_()
 
     def to(self, *args: Any, **keywords: Any) -> Self:
-        """Change the dtype of all floating-point parameters and buffers, in place.
-
-        `to(dtype)`, `to(tensor)` or `to("cpu")`, which changes nothing.
+        """Move all parameters and buffers to a device, and change the dtype of those that are
+        floating-point, in place: `to("cuda")`, `to(dtype)`, `to("cuda", dtype)`, `to(tensor)`.
         """
-        dtype, _ = read_to(args, keywords)
-        if dtype is None:
-            return self
-        if dtype.kind != "f":
+        dtype, where, _ = read_to(args, keywords)
+        if dtype is not None and dtype.kind != "f":
             raise TypeError(f"a module can only be moved to a floating-point dtype, not {dtype}")
         for tensor in [*self.parameters(), *self.buffers()]:
-            if tensor.is_floating_point():
-                grad, tensor._grad = tensor._grad, None
-                tensor.data = tensor.detach().to(dtype)
-                tensor._grad = None if grad is None else grad.detach().to(dtype)
+            kind = dtype if tensor.is_floating_point() else None
+            moved = tensor.detach().to(kind, device=where)
+            if moved._array is tensor._array:
+                continue
+            grad, tensor._grad = tensor._grad, None
+            tensor.data = moved
+            tensor._grad = None if grad is None else grad.detach().to(kind, device=where)
         return self
 
     def float(self) -> Self:
@@ -370,8 +370,12 @@ class Module(_hooks.ModuleHooks):
         return self.to(np.dtype(dst_type))
 
     def cpu(self) -> Self:
-        """Return the module itself."""
-        return self
+        """Move all parameters and buffers to the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> Self:
+        """Move all parameters and buffers to a GPU."""
+        return self.to("cuda" if device is None else device)
 
     # -- state -------------------------------------------------------------------------------------
 

@@ -140,11 +140,11 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
     here = current()
-    tracer = here.tracer
-    if tracer is not None:
+    machine = here.tracer or machine_of(args)
+    if machine is not None:
         if op.array_only:  # its definition in other ops can be compiled, and differentiated
-            return tracer.expanded(op, args, attrs)
-        tracer.capture(*args)
+            return machine.expanded(op, args, attrs)
+        machine.capture(*args)
     arrays = []
     needs = False
     for argument in args:
@@ -159,11 +159,11 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if watcher is not None:
         watcher.began()
     try:
-        compute = op.forward if tracer is None else tracer.forward(op)
+        compute = op.forward if machine is None else machine.forward(op)
         result = quietly(compute, *arrays, **attrs)
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None
-    if not op.checked and tracer is None:
+    if not op.checked and machine is None:
         check_use(op, arrays, result, attrs)
     code, position = caller()
     edges = () if watcher is None else watcher.operands(args)
@@ -174,6 +174,14 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if watcher is not None:
         watcher.made(op, edges, attrs, outputs if op.multiple else (outputs,), code, position)
     return outputs
+
+
+def machine_of(things: Sequence[Any]) -> Any:
+    """What computes with these tensors and numbers instead of NumPy; None if that does."""
+    for thing in things:
+        if isinstance(thing, Tensor) and thing._array.__class__ is not np.ndarray:
+            return thing._array.machine
+    return None
 
 
 def _unrecorded(

@@ -1,14 +1,18 @@
-"""Where tensors live: on the CPU, all of them. The names are here for code written for PyTorch."""
+"""Where tensors live: in NumPy arrays on the CPU, or in `jax.Array`s on another device."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradwalk.graph.abstract import AbstractArray
+
+KINDS = ("cpu", "cuda", "tpu", "xla")
+
 
 class device(str):
-    """The device of a tensor, `device("cpu")`; asking for another raises.
+    """The device of a tensor: "cpu", "cuda", "cuda:1", "tpu", or "xla", which is XLA on the CPU.
 
     >>> import gradwalk as gw
     >>> gw.zeros(2, device=gw.device("cpu")).device
@@ -18,53 +22,98 @@ class device(str):
     __slots__ = ()
 
     def __new__(cls, type: Any = "cpu", index: int | None = None) -> device:
-        """Only "cpu" and "cpu:0" are devices here."""
-        if str(type).partition(":")[0] != "cpu":
-            raise ValueError(f"no device {str(type)!r} here: eager tensors live on the CPU")
-        return super().__new__(cls, "cpu")
+        """`device("cuda", 1)` is `device("cuda:1")`; a number is a GPU."""
+        if isinstance(type, int):
+            type, index = "cuda", type
+        kind, _, number = str(type).partition(":")
+        if kind not in KINDS:
+            raise ValueError(f"no device {str(type)!r}: there are {', '.join(KINDS)}")
+        if number and (index is not None or not number.isdecimal()):
+            raise ValueError(f"no device {str(type)!r}: write {kind}:0 or device({kind!r}, 0)")
+        if kind == "cpu" or (not number and index is None):
+            return super().__new__(cls, kind)
+        return super().__new__(cls, f"{kind}:{int(number) if number else index}")
 
     @property
     def type(self) -> str:
         """The kind of device."""
-        return "cpu"
+        return self.partition(":")[0]
 
     @property
-    def index(self) -> None:  # type: ignore[override]
-        """Which one of its kind; there is only one."""
-        return None
+    def index(self) -> int | None:  # type: ignore[override]
+        """Which one of its kind; None: the first, and for the CPU always."""
+        number = self.partition(":")[2]
+        return int(number) if number else None
 
     def __repr__(self) -> str:
-        return "device(type='cpu')"
+        number = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{number})"
 
 
 CPU = device()
 
 
-def read_to(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, bool]:
-    """The dtype (or None) and `copy` out of the arguments of a method `to`.
+def device_of(array: Any) -> device:
+    """The device that an array is on."""
+    if isinstance(array, AbstractArray):
+        where: device = getattr(array.machine, "device", CPU)  # type: ignore[attr-defined]
+        return where
+    return CPU
 
-    They are a dtype, a device, both, or a tensor to be like, and then PyTorch's `non_blocking`
-    and `copy`; where a tensor is and how it gets there means nothing here.
+
+def numbered(where: Any) -> device:
+    """The device with its number, as a tensor has it: "cuda" is "cuda:0"."""
+    wanted = where if where.__class__ is device else device(where)
+    return wanted if wanted.type == "cpu" or wanted.index is not None else device(wanted.type, 0)
+
+
+def placed(array: Any, where: Any) -> Any:
+    """The array on a device; itself if it is there."""
+    wanted = numbered(where)
+    if wanted == device_of(array):
+        return array
+    if wanted == CPU:
+        return array.numbers("cpu()")
+    from gradwalk.compiler.backends.xla.machine import upload
+
+    return upload(np.asarray(array), wanted)
+
+
+class Target(NamedTuple):
+    """What the arguments of a method `to` ask for; None: as it is."""
+
+    dtype: np.dtype[Any] | None
+    device: device | None
+    copy: bool
+
+
+def read_to(args: tuple[Any, ...], keywords: dict[str, Any]) -> Target:
+    """Read the arguments of a method `to`.
+
+    They are a dtype, a device, both, or a tensor to be like, and then PyTorch's `non_blocking`,
+    which means nothing here, and `copy`.
     """
     unknown = keywords.keys() - {"dtype", "device", "copy", "non_blocking", "memory_format"}
     if unknown or len(args) > 4:
         raise TypeError(f"to() does not take {', '.join(unknown) or f'{len(args)} arguments'}")
     dtype, copy = keywords.get("dtype"), keywords.get("copy", False)
+    where = None
     flags = []
     for value in (*args, keywords.get("device")):
         if isinstance(value, bool):
             flags.append(value)  # non_blocking, copy
         elif hasattr(value, "_array"):
-            dtype = value.dtype
+            dtype, where = value.dtype, value.device
         elif isinstance(value, (np.dtype, type)):
             dtype = value
-        elif isinstance(value, str):
+        elif isinstance(value, (str, int)):
             try:
-                device(value)
+                where = device(value)
             except ValueError:
-                if value.partition(":")[0] in ("cuda", "mps", "xpu", "meta"):
+                if not isinstance(value, str) or ":" in value or value in ("mps", "xpu", "meta"):
                     raise
                 dtype = np.dtype(value)
         elif value is not None:
             raise TypeError(f"to() takes a dtype, a device or a tensor, not {value!r}")
-    return (None if dtype is None else np.dtype(dtype)), copy or flags[1:] == [True]
+    kind = None if dtype is None else np.dtype(dtype)
+    return Target(kind, where, copy or flags[1:] == [True])

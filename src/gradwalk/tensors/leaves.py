@@ -31,8 +31,8 @@ def leaf(array: Any, requires_grad: bool = False, device: Any = None, dtype: Any
     category(array.dtype)
     if state.here.tracer is not None:
         array = state.here.tracer.constant(array)
-    if device is not None:
-        devices.device(device)  # raises unless it is the CPU
+    elif device is not None:
+        array = devices.placed(array, device)
     tensor = wrap(array)
     tensor.code, tensor.position = caller()
     if requires_grad:
@@ -54,8 +54,9 @@ def filled(
 
 
 def like(tensor: Any, options: Mapping[str, Any]) -> Any:
-    """The options, with the dtype of a tensor if they name none."""
-    return {**options, "dtype": options.get("dtype") or tensor.dtype}
+    """The options, with the dtype and the device of a tensor if they name none."""
+    chosen = {"dtype": tensor.dtype, "device": tensor.device}
+    return chosen | {name: value for name, value in options.items() if value is not None}
 
 
 _OPTIONS = [p for p in inspect.signature(filled).parameters.values() if p.kind is p.KEYWORD_ONLY]

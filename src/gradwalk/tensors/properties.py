@@ -9,7 +9,7 @@ import numpy as np
 
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.shape.reshaping import sizes_of
-from gradwalk.tensors.devices import CPU, device
+from gradwalk.tensors.devices import device, device_of
 from gradwalk.tensors.leaves import LeafOptions, filled, like, makes_leaf
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class Properties:
 
     @property
     def device(self) -> device:
-        """Always "cpu": eager tensors are NumPy arrays."""
-        return CPU
+        """Where its elements are."""
+        return device_of(self._array)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one dimension."""
@@ -101,12 +101,21 @@ class Properties:
         """Whether the elements can be negative."""
         return self.dtype.kind in "fi"
 
-    is_cpu = True
-    is_cuda = is_sparse = is_quantized = is_meta = False
+    is_sparse = is_quantized = is_meta = False
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether its elements are in the memory of the CPU."""
+        return self.device.type == "cpu"
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether its elements are on a GPU."""
+        return self.device.type == "cuda"
 
     def get_device(self) -> int:
-        """−1: no GPU."""
-        return -1
+        """The number of its device; −1 on the CPU."""
+        return -1 if self.is_cpu else self.device.index or 0
 
     # -- tensors like this one ---------------------------------------------------------------------
 

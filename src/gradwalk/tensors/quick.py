@@ -32,7 +32,7 @@ _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 _READ_ONE = """
 def quick(x{attrs_parameter}):
     first = x._array
-    if first.dtype not in FLOATS or x._view is not None:
+    if first.__class__ is not ndarray or first.dtype not in FLOATS or x._view is not None:
         return apply_any(op, (x,), {attrs})
     source = x._node or (x if x._requires_grad else None)
 """
@@ -45,20 +45,21 @@ def quick(x, other):
         if isinstance(other, Tensor):
             second = other._array
             other_source = other._node or (other if other._requires_grad else None)
-            if second.dtype is not dtype or other._view is not None:
+            if second.__class__ is not ndarray or second.dtype is not dtype or other._view is not None:
                 return apply_any(op, (x, other), NONE)
         else:
             if other.__class__ is not float and other.__class__ is not int:
                 return apply_any(op, (x, other), NONE)
             second = constant(other, dtype)
             other_source = None
-        if dtype not in FLOATS or x._view is not None:
+        if first.__class__ is not ndarray or dtype not in FLOATS or x._view is not None:
             return apply_any(op, (x, other), NONE)
     else:
         second = other._array
         dtype = second.dtype
         number = x.__class__ is float or x.__class__ is int
-        if dtype not in FLOATS or other._view is not None or not number:
+        plain = second.__class__ is ndarray and number
+        if dtype not in FLOATS or other._view is not None or not plain:
             return apply_any(op, (x, other), NONE)
         first = constant(x, dtype)
         source = None

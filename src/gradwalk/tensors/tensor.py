@@ -29,6 +29,7 @@ from gradwalk.tensors import apply, quick
 from gradwalk.tensors.apply import keep_layout, refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
+from gradwalk.tensors.moving import move
 from gradwalk.tensors.properties import Properties
 
 
@@ -118,10 +119,10 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     def __repr__(self) -> str:
         array: Any = self._array
         if isinstance(array, AbstractArray):
-            array = array.real()
+            array = array.real() if self.is_cpu else array.numbers("the text")
             if array is None:
                 return f"tensor({self._array!r})"
-        suffixes = []
+        suffixes = [] if self.is_cpu else [f"device={str(self.device)!r}"]
         if self.dtype not in (get_default_dtype(), np.dtype(np.int64), np.dtype(np.bool_)):
             suffixes.append(f"dtype=gradwalk.{self.dtype.name}")
         if self._node is not None:
@@ -340,6 +341,11 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
             )
         self._leaves_as("numpy()")
         if isinstance(self._array, AbstractArray):
+            if not self.is_cpu:
+                raise TypeError(
+                    f"{name_of(self)} is on {self.device}, and NumPy works in the memory of the "
+                    f"CPU.\n  made at:   {self.line}\nFix: x.cpu().numpy()"
+                )
             return self._array.numbers("numpy()")
         keep_layout(self)
         return self._array
@@ -423,15 +429,16 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         return _unpickle, (type(self), self._array, self._requires_grad, self._label)
 
     def to(self, *args: Any, **keywords: Any) -> Tensor:
-        """Another dtype: `to(dtype)`, `to(tensor)`; `to("cpu")` is itself, and so is any device.
+        """Another dtype or device: `to(dtype)`, `to("cuda")`, `to("cuda", dtype)`, `to(tensor)`.
 
-        With `copy`, always a copy.
+        Itself if nothing changes; with `copy`, always a copy. Gradients flow back to where this is.
         """
-        wanted, copy = read_to(args, keywords)
+        wanted, where, copy = read_to(args, keywords)
+        moved = self if where is None else move(self, where)
         if wanted is None or wanted == self.dtype:
-            return self.clone() if copy else self
+            return moved.clone() if copy and moved is self else moved
         category(wanted)
-        return cast(self, dtype=wanted)
+        return cast(moved, dtype=wanted)
 
     type = to
 
@@ -449,8 +456,12 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     bool: ClassVar = _conversion(np.bool_)
 
     def cpu(self) -> Tensor:
-        """Itself."""
-        return self
+        """On the CPU; itself if it is there."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> Tensor:
+        """On a GPU; itself if it is there."""
+        return self.to("cuda" if device is None else device)
 
     def view(self, *sizes: Any, size: Any = None) -> Tensor:
         """Another shape on the same memory, or an error if that needs a copy."""

@@ -9,7 +9,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk import nn
-from gradwalk.compiler.tracing.memory_order import CONTIGUOUS
+from gradwalk.compiler.functional.memory_order import CONTIGUOUS
 from gradwalk.compiler.tracing.trace_function import StandIns, trace
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.compiler.tracing.tracer import Tracer

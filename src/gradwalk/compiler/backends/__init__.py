@@ -20,6 +20,7 @@ from gradwalk.compiler.plan.schedule import Plan
 BACKENDS = {
     "numpy": "gradwalk.compiler.backends.numpy",
     "llvm": "gradwalk.compiler.backends.llvm.backend",
+    "xla": "gradwalk.compiler.backends.xla.backend",
 }
 
 Array = np.ndarray[Any, Any]

@@ -18,7 +18,9 @@ Array = np.ndarray[Any, Any]
 
 def overlap(arrays: list[Array], written: list[int]) -> tuple[int, int] | None:
     """Two of the arrays that share memory, one of which is written to; None if there are none."""
-    spans = sorted((*byte_bounds(a), n) for n, a in enumerate(arrays) if a.size)
+    # Arrays on a device own their memory, or are views that the program knows.
+    hosted = [(n, a) for n, a in enumerate(arrays) if isinstance(a, np.ndarray) and a.size]
+    spans = sorted((*byte_bounds(a), n) for n, a in hosted)
     changed = set(written)
     open_spans: list[tuple[int, int]] = []  # (end, number) of those that may reach further
     for start, end, number in spans:

@@ -10,9 +10,9 @@ import numpy as np
 from gradwalk.compiler.capture.environment_guards import Environment
 from gradwalk.compiler.capture.guards import ModulesGuard, OptimizerGuard
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
+from gradwalk.compiler.functional.functional_array import Chain
 from gradwalk.compiler.ir.program import Layout, Memory, Program, Term
 from gradwalk.compiler.tracing.gradient import Gradient
-from gradwalk.compiler.tracing.traced import Chain
 from gradwalk.ops.index.indexing import Index
 
 
@@ -57,6 +57,7 @@ class TracedProgram:
     """A program and what a call of it needs."""
 
     program: Program
+    device: Any  # that the program runs on
     captured: list[CapturedMemory]  # by the number of the Memory source
     scalars: list[Any]  # locations, by the number of the Scalar source
     tensors: list[Itself | Result | Alias]  # to be made after a call; their positions are slots

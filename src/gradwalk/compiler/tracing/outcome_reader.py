@@ -20,6 +20,7 @@ from gradwalk.compiler.capture.locations import (
 )
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.capture.user_code import attributes_of, is_filled
+from gradwalk.compiler.functional.functional_array import Chain
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program, Scalar, Term
 from gradwalk.compiler.passes.simplify import drop_unused
 from gradwalk.compiler.tracing.arguments import UNALIGNED, order_of
@@ -36,7 +37,7 @@ from gradwalk.compiler.tracing.outcome import (
     Slot,
     TracedProgram,
 )
-from gradwalk.compiler.tracing.traced import Chain, Traced
+from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.engine.tree import leaves, mapped
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
@@ -101,6 +102,7 @@ class OutcomeReader:
         self.environment.without([c.location for c in captured], self.given, owners)
         return TracedProgram(
             program=program,
+            device=tracer.device,
             captured=memories,
             scalars=scalars,
             tensors=tensors,

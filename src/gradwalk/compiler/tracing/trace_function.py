@@ -18,11 +18,12 @@ from gradwalk.compiler.capture.guards import Variable, is_plain
 from gradwalk.compiler.capture.locations import ArgumentLocation, ScalarLocation
 from gradwalk.compiler.capture.optimizers import capture_optimizer
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
+from gradwalk.compiler.functional.functional_array import FunctionalArray
+from gradwalk.compiler.functional.memory_order import layout_of
 from gradwalk.compiler.ir.program import Argument, Term
 from gradwalk.compiler.tracing.aliasing import overlap
 from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, is_record, order_of, replaced
 from gradwalk.compiler.tracing.errors import TraceError
-from gradwalk.compiler.tracing.memory_order import layout_of
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
 from gradwalk.compiler.tracing.traced import Traced
@@ -191,6 +192,8 @@ class StandIns:
             return tensor
         self.tracer.given.add(id(tensor))
         array = tensor._array
+        if isinstance(array, FunctionalArray):
+            self.tracer._runs_on(array)
         kind: Any = type(tensor)  # a Parameter, say
         stand_in = kind.__new__(kind)
         stand_in._set(array, None, 0)

@@ -20,23 +20,25 @@ from gradwalk.compiler.capture.guards import Variable, hooks_of
 from gradwalk.compiler.capture.locations import ArgumentLocation, GradientLocation, TensorLocation
 from gradwalk.compiler.capture.modules import CapturedModules
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
+from gradwalk.compiler.functional.functional_array import FunctionalArray, real_of
+from gradwalk.compiler.functional.machine import Machine
+from gradwalk.compiler.functional.memory_order import layout_of
 from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term, forward
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
-from gradwalk.compiler.tracing.memory_order import layout_of, result_layout
 from gradwalk.compiler.tracing.random_calls import TracedStream
-from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked, real_of
+from gradwalk.compiler.tracing.traced import Traced, constant_of, leaked
 from gradwalk.engine.errors import name_of
-from gradwalk.engine.modes import no_grad, switch
-from gradwalk.graph.abstract import is_array, traces
+from gradwalk.engine.modes import switch
+from gradwalk.graph.abstract import traces
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import float64, result_dtype
 from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
-from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.shape import reshaping as shaping
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.devices import CPU, device_of
 
 Shape = tuple[int, ...]
 
@@ -49,12 +51,15 @@ class ArgumentIsCaptured(BaseException):
         self.tensor = tensor
 
 
-class Tracer:
+class Tracer(Machine):
     """Records the operations of one run of a function as calls on terms."""
+
+    Array, Value = Traced, Term
 
     def __init__(self) -> None:
         self.closed = False
         self.thread = threading.get_ident()
+        self.device: Any = CPU  # of the arrays that it captures
         # For other threads, by the id of a traced array: itself, and the array that it stands for.
         self.outside: dict[int, tuple[Traced, Any]] = {}
         self._begin()
@@ -91,73 +96,42 @@ class Tracer:
         dtypes = output_dtypes(op, tuple(args), attrs, len(shapes))
         return self.build.apply_as(op, args, attrs, zip(shapes, dtypes, strict=True))
 
-    def forward(self, op: Op) -> Callable[..., Any]:
-        """The function that replaces `op.forward`."""
-        return lambda *operands, **attrs: self.compute(op, operands, attrs)
-
     def compute(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Record op(*operands); return traced arrays for what NumPy would have computed."""
         if any(isinstance(o, Traced) and o.real() is not None for o in operands):
             return forward(op, [real_of(o) for o in operands], attrs)
         if self.closed:
             raise leaked(next(o for o in operands if isinstance(o, Traced)))
-        if op.array_only:
-            return self._expanded(op, operands, attrs)
-        if op is shaping.alias:
-            return self.array(operands[0])
         for name, value in attrs.items():
-            if isinstance(value, (RuntimeScalar, Traced)):
+            if isinstance(value, (RuntimeScalar, Traced)) and not op.array_only:
                 raise untraceable(
                     f"{name}={value!r} of {op.name} must be a plain number.",
                     f"if it is an argument, name it in static= of gradwalk.compile; otherwise "
                     f"compute {name} outside the compiled function.",
                 )
-        if op.attributes and len(attrs) < len(op.attributes):
-            attrs = {**op.defaults, **attrs}
-        args = self._common(op, self._terms(op, operands))
-        source = operands[0]
-        if op.view and len(operands) == 1:
-            viewed = self.array(source)
-            outputs = self.call(op, args, attrs)
-            if viewed.copied_by(op, attrs):
-                return Traced(self, outputs)
-            parts = outputs if op.multiple else (outputs,)
-            views = [viewed.view_by((op, attrs, i), t) for i, t in enumerate(parts)]
-            return tuple(views) if op.multiple else views[0]
-        outputs = self.call(op, args, attrs)
-        if op is getitem and any(not getattr(o, "shape", ()) for o in operands[1:]):
-            return self.array(source).part_at(attrs["index"], tuple(args[1:]), outputs)
-        arrays = [o for o in operands if isinstance(o, Traced)]
-        made = [
-            Traced(self, term, result_layout(op, attrs, arrays, term.shape))
-            for term in (outputs if op.multiple else (outputs,))
-        ]
-        return tuple(made) if op.multiple else made[0]
+        return super().compute(op, operands, attrs)
 
-    def _expanded(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """Record an op through its definition, where its own forward works on arrays only."""
-        with no_grad():
-            tensors = [wrap(self.array(o)) if is_array(o) else o for o in operands]
-            outputs = self.expanded(op, tensors, attrs)
-        return tuple(t._array for t in outputs) if op.multiple else outputs._array
+    def fitted(self, value: Any, shape: Shape, dtype: np.dtype[Any]) -> Term:
+        """A value cast and broadcast; a runtime scalar too."""
+        if isinstance(value, RuntimeScalar):
+            value = Traced(self, self.cast_scalar(value, dtype))
+        term: Term = super().fitted(value, shape, dtype)
+        return term
 
-    def expanded(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """The definition of an op in other ops, applied to tensors. The op itself makes new arrays,
-        so an operand that the definition returns, or a view of one, is copied."""
-        self.capture(*args)
-        outputs = op.expand(*args, **attrs)  # type: ignore[misc]
-        given = {id(a._array.owner) for a in args if hasattr(a, "_array")}
-        made = [
-            shaping.clone(t) if id(t._array.owner) in given else t
-            for t in (outputs if op.multiple else (outputs,))
-        ]
-        return tuple(made) if op.multiple else made[0]
+    def unknown_function(self, name: str) -> Exception:
+        """NumPy would need numbers that do not exist yet."""
+        return untraceable(
+            f"np.{name} inside a compiled function: NumPy needs values, and a compiled function is "
+            "traced without them.",
+            "use the gradwalk function on tensors, or call NumPy outside, on the result of the "
+            "compiled function.",
+        )
 
-    def _terms(self, op: Op, operands: Sequence[Any]) -> list[Operand]:
+    def values(self, op: Op, operands: Sequence[Any]) -> list[Operand]:
         """The operands as terms and plain numbers; runtime scalars in the arrays' dtype."""
         terms: list[Any] = []
         for operand in operands:
-            if isinstance(operand, (Traced, np.ndarray)):
+            if isinstance(operand, (FunctionalArray, np.ndarray)):
                 terms.append(self.array(operand).term)
             elif isinstance(operand, np.generic):
                 terms.append(Term((), operand.dtype, source=Constant(np.asarray(operand))))
@@ -178,52 +152,6 @@ class Tracer:
         term: Term = self.call(shaping.cast, [scalar.term], {"dtype": dtype})
         return term
 
-    def _common(self, op: Op, args: list[Operand]) -> list[Operand]:
-        """Cast the operands to one dtype, as NumPy chooses it, so that no call promotes."""
-        if not op.promotes:
-            return args
-        positions = range(len(args)) if op.promotes is True else tuple(op.promotes)
-        mixed = [args[i] for i in positions]
-        dtypes = {a.dtype for a in mixed if isinstance(a, Term)}
-        plain = all(isinstance(a, Term) or (type(a) is int) for a in mixed)
-        if len(dtypes) == 1 and (next(iter(dtypes)).kind == "f" or (plain and not op.to_float)):
-            return args
-        dtype = np.result_type(*(a.dtype if isinstance(a, Term) else a for a in mixed))
-        if op.to_float and dtype.kind != "f":
-            dtype = float64
-        promoted = list(args)
-        for i in positions:
-            operand = args[i]
-            if isinstance(operand, Term) and operand.dtype != dtype:
-                promoted[i] = self.call(shaping.cast, [operand], {"dtype": dtype})
-        return promoted
-
-    def follow(self, term: Term, chain: Chain) -> Term:
-        """Apply the view ops of a chain to the current term of its owner."""
-        for op, attrs, index in chain:
-            outputs = self.call(op, [term], attrs)
-            term = outputs[index] if op.multiple else outputs
-        return term
-
-    def fitted(self, value: Any, shape: Shape, dtype: np.dtype[Any]) -> Term:
-        """A value cast and broadcast, as NumPy does on assignment."""
-        if isinstance(value, RuntimeScalar):
-            term = self.cast_scalar(value, dtype)
-        elif isinstance(value, (Traced, np.ndarray)):
-            term = self.array(value).term
-        else:
-            return self.filled(shape, dtype, value)._term
-        if term.dtype != dtype:
-            term = self.call(shaping.cast, [term], {"dtype": dtype})
-        if term.shape != shape:
-            if len(term.shape) > len(shape) and term.size == np.prod(shape):
-                term = self.call(shaping.reshape, [term], {"shape": shape})  # leading ones
-            if np.broadcast_shapes(term.shape, shape) != shape:
-                raise ValueError(f"shape {term.shape} does not fit {shape}")
-            if term.shape != shape:
-                term = self.call(shaping.expand_op, [term], {"shape": shape})
-        return term
-
     # -- arrays ------------------------------------------------------------------------------------
 
     def array(self, thing: Any) -> Traced:
@@ -232,14 +160,18 @@ class Tracer:
             if thing.tracer is not self:
                 raise leaked(thing)
             return thing
-        return self.lifted(np.asarray(thing))
+        return self.lifted(thing if is_array(thing) else np.asarray(thing))
 
     def lifted(self, array: np.ndarray[Any, Any]) -> Traced:
         """Capture the memory that an array is, or is a view of."""
         owner = owner_of(array)
         if not owner.flags.writeable and owner.flags.owndata:  # it cannot change
             return self.constant(array)
-        chain = [] if owner is array else view_chain(owner, array)
+        if isinstance(array, FunctionalArray):  # on a device
+            self._runs_on(array)
+            chain = None if array.picked else list(array.chain)
+        else:
+            chain = [] if owner is array else view_chain(owner, array)
         if chain is None:  # capture it as memory of its own
             owner, chain = array, []
         traced = self._storage(owner).traced
@@ -247,6 +179,16 @@ class Tracer:
             op, attrs, _ = link
             traced = traced.view_by(link, self.call(op, [traced.term], attrs))
         return traced
+
+    def _runs_on(self, array: FunctionalArray) -> None:
+        """Note the device of a captured array: a program runs on one."""
+        where = device_of(array)
+        if where != self.device and self.device != CPU:
+            raise untraceable(
+                f"a compiled function uses tensors on two devices, {self.device} and {where}.",
+                "move them to one device before the call.",
+            )
+        self.device = where
 
     def _storage(self, array: np.ndarray[Any, Any]) -> Storage:
         """The captured memory that an array owns."""

@@ -1,4 +1,4 @@
-"""The order of elements in memory: what NumPy gives to the arrays that a traced function makes.
+"""The order of elements in memory: what NumPy gives to new arrays.
 
 Whether a reshape is a view or a copy depends on it, and so does what a later write changes.
 """
@@ -17,7 +17,7 @@ from gradwalk.ops.network.convolution import conv, conv_bias, conv_input, conv_w
 from gradwalk.ops.shape.reshaping import clone
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.tracing.traced import Traced
+    from gradwalk.compiler.functional.functional_array import FunctionalArray
 
 CONTIGUOUS = "contiguous"
 MemoryLayout = str | tuple[int, ...] | None  # CONTIGUOUS, strides in elements, or not known
@@ -28,7 +28,7 @@ _OTHER_ORDER = (conv, conv_bias, conv_input, conv_weight, einsum_op)
 
 
 def result_layout(
-    op: Op, attrs: dict[str, Any], arrays: Sequence[Traced], shape: Shape
+    op: Op, attrs: dict[str, Any], arrays: Sequence[FunctionalArray], shape: Shape
 ) -> MemoryLayout:
     """The layout of a new array of this shape that an op makes of others."""
     loops = shape[:-2] if op is matmul_op else shape  # the dimensions that NumPy may swap
@@ -53,7 +53,7 @@ def layout_of(array: np.ndarray[Any, Any]) -> MemoryLayout:
     return tuple(step // array.itemsize for step in array.strides)
 
 
-def in_order(array: Traced) -> bool:
+def in_order(array: FunctionalArray) -> bool:
     """Whether the dimensions are known to be in memory in their order, perhaps with gaps."""
     if not isinstance(array.layout, tuple):
         return array.layout is not None
@@ -61,7 +61,7 @@ def in_order(array: Traced) -> bool:
     return all(s > 0 for s in steps) and steps == sorted(steps, reverse=True)
 
 
-def elementwise_layout(arrays: Sequence[Traced]) -> MemoryLayout:
+def elementwise_layout(arrays: Sequence[FunctionalArray]) -> MemoryLayout:
     """The layout that NumPy gives to an elementwise result: the order of the operands' strides."""
     if any(array.layout is None for array in arrays):
         return None

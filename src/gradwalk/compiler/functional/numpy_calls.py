@@ -1,7 +1,5 @@
-"""NumPy functions on traced arrays: those that optimizers and the engine use, as ops of the table.
-
-All others raise: NumPy would need numbers that do not exist yet.
-"""
+"""NumPy functions on functional arrays: those that optimizers and the engine use, as ops of the
+table. All others raise."""
 
 from __future__ import annotations
 
@@ -11,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.core.dtypes import bool_
 from gradwalk.ops.core.op import Op
@@ -21,47 +18,43 @@ from gradwalk.ops.reduce import reduction
 from gradwalk.ops.shape import reshaping as shaping
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.tracing.tracer import Tracer
+    from gradwalk.compiler.functional.machine import Machine
 
 
 def apply_ufunc(
-    tracer: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], keywords: dict[str, Any]
+    machine: Machine,
+    ufunc: np.ufunc,
+    method: str,
+    inputs: tuple[Any, ...],
+    keywords: dict[str, Any],
 ) -> Any:
-    """Record a ufunc as an op; with `out`, write its result to that memory."""
+    """Apply a ufunc as an op; with `out`, write its result to that memory."""
     op = op_of_ufunc(ufunc)
     options = keywords.keys() - {"out", "dtype", "casting"}
     if method != "__call__" or op is None or options:
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-        raise unknown(name + "".join(f" with {option}=" for option in sorted(options)))
+        raise machine.unknown_function(
+            name + "".join(f" with {option}=" for option in sorted(options))
+        )
     if "dtype" in keywords:
-        inputs = tuple(tracer.array(i).astype(keywords["dtype"], copy=False) for i in inputs)
+        inputs = tuple(machine.array(i).astype(keywords["dtype"], copy=False) for i in inputs)
     if isinstance(op, Op):
-        result = tracer.compute(op, inputs, {})
+        result = machine.compute(op, inputs, {})
     else:  # matmul, which takes vectors as well
-        result = op(*(tracer.array(i) for i in inputs))
+        result = op(*(machine.array(i) for i in inputs))
     if "out" not in keywords:
         return result
-    (target,) = (tracer.array(o) for o in keywords["out"])
-    target.assign(tracer.fitted(result, target.shape, target.dtype))
+    (target,) = (machine.array(o) for o in keywords["out"])
+    target.assign(machine.fitted(result, target.shape, target.dtype))
     return target
 
 
-def apply_function(function: Any, args: Any, keywords: Any) -> Any:
-    """Record a NumPy function that is listed below."""
+def apply_function(machine: Machine, function: Any, args: Any, keywords: Any) -> Any:
+    """Apply a NumPy function that is listed below."""
     definition = _FUNCTIONS.get(function)
     if definition is None:
-        raise unknown(getattr(function, "__name__", str(function)))
+        raise machine.unknown_function(getattr(function, "__name__", str(function)))
     return definition(*args, **keywords)
-
-
-def unknown(name: str) -> Exception:
-    """The error for a NumPy function that cannot be traced."""
-    return untraceable(
-        f"np.{name} inside a compiled function: NumPy needs values, and a compiled function is "
-        "traced without them.",
-        "use the gradwalk function on tensors, or call NumPy outside, on the result of the "
-        "compiled function.",
-    )
 
 
 def total(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
@@ -88,7 +81,7 @@ def largest(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def _full_like(x: Any, fill_value: float, dtype: Any = None, order: str = "K") -> Any:
-    return x.tracer.filled(x.shape, np.dtype(dtype or x.dtype), fill_value)
+    return x.machine.filled(x.shape, np.dtype(dtype or x.dtype), fill_value)
 
 
 def _shares(x: Any, y: Any, max_work: Any = None) -> bool:

@@ -1,0 +1,135 @@
+"""DeviceMachine: computes ops on the arrays of one device, each as a compiled XLA program."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.backends.xla.device_array import DeviceArray
+from gradwalk.compiler.backends.xla.forwards import FORWARDS
+from gradwalk.compiler.backends.xla.platform import jax, jax_device
+from gradwalk.compiler.functional.functional_array import FunctionalArray
+from gradwalk.compiler.functional.machine import Machine, Shape
+from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
+from gradwalk.engine.errors import made_at, name_of
+from gradwalk.ops.core.op import Op
+from gradwalk.tensors.devices import device
+
+
+class DeviceMachine(Machine):
+    """Takes the place of NumPy for tensors on a device."""
+
+    Array, Value = DeviceArray, jax().Array
+
+    def __init__(self, where: device) -> None:
+        self.device = where
+        self.place = jax_device(where)
+
+    def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Run one op."""
+        forward = FORWARDS[op.name]
+        if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
+            return forward(*args, **attrs)  # the mask's values decide on the shape
+        return _jitted(forward, _frozen(attrs))(*args)
+
+    def array(self, thing: Any) -> DeviceArray:
+        """The array on this device."""
+        if isinstance(thing, DeviceArray):
+            if thing.machine is not self:
+                raise RuntimeError(f"an array on {thing.machine.device} used on {self.device}")
+            return thing
+        return DeviceArray(self, jax().device_put(np.asarray(thing), self.place))
+
+    def filled(self, shape: Shape, dtype: np.dtype[Any], number: Any) -> DeviceArray:
+        """An array filled with one number."""
+        if isinstance(number, FunctionalArray):
+            return DeviceArray(self, self.fitted(number, shape, dtype))
+        return self.array(np.full(shape, number, dtype))
+
+    def values(self, op: Op, operands: Sequence[Any]) -> list[Any]:
+        """Arrays as values; NumPy's are copied to the device."""
+        kinds = (FunctionalArray, np.ndarray, np.generic)
+        return [self.array(o).term if isinstance(o, kinds) else o for o in operands]
+
+    def capture(self, *tensors: Any) -> None:
+        """Raise if one of the tensors of an operation is elsewhere; a single number may be."""
+        for tensor in tensors:
+            array = getattr(tensor, "_array", None)
+            if array is None or getattr(array, "machine", None) is self or not array.ndim:
+                continue
+            mine = next(t for t in tensors if _machine_of(t) is self)
+            raise RuntimeError(
+                f"an operation on tensors of two devices: {name_of(mine)} is on {mine.device}, "
+                f"{name_of(tensor)} is on {tensor.device}.\n"
+                f"  {mine.device}: made at {made_at(mine)}\n"
+                f"  {tensor.device}: made at {made_at(tensor)}\n"
+                f"Fix: move one of them, with .to({str(mine.device)!r})."
+            )
+
+    def layout(
+        self, op: Op, attrs: dict[str, Any], arrays: Sequence[FunctionalArray], shape: Shape
+    ) -> MemoryLayout:
+        """New arrays are in order."""
+        return CONTIGUOUS
+
+    def unknown_function(self, name: str) -> Exception:
+        """NumPy would need the elements on the host."""
+        return TypeError(
+            f"np.{name} of a tensor on {self.device}: NumPy works on the CPU.\n"
+            "Fix: .cpu() first, or the gradwalk function of that name."
+        )
+
+
+def _machine_of(tensor: Any) -> Any:
+    return getattr(getattr(tensor, "_array", None), "machine", None)
+
+
+class _Leaf:
+    """A value inside attributes, as a key: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.key = (type(value), repr(value) if isinstance(value, float) else value)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Leaf) and self.key == other.key
+
+
+def _frozen(attrs: Any) -> Hashable:
+    """Attributes as a key; those of a view's chain hold dictionaries."""
+    if isinstance(attrs, dict):
+        return (True, *((name, _frozen(value)) for name, value in attrs.items()))
+    if isinstance(attrs, (tuple, list)):
+        return (False, *map(_frozen, attrs))
+    return _Leaf(attrs)
+
+
+def _thawed(key: Any) -> Any:
+    if isinstance(key, _Leaf):
+        return key.value
+    return {n: _thawed(v) for n, v in key[1:]} if key[0] else tuple(map(_thawed, key[1:]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _jitted(forward: Callable[..., Any], attrs: Hashable) -> Any:
+    """The program of an op with fixed attributes."""
+    return jax().jit(functools.partial(forward, **_thawed(attrs)))
+
+
+@functools.cache
+def machine(where: device) -> DeviceMachine:
+    """The one machine of a device."""
+    return DeviceMachine(where)
+
+
+def upload(array: np.ndarray[Any, Any], where: device) -> DeviceArray:
+    """A host array on a device."""
+    return machine(where).array(array)

@@ -1,0 +1,55 @@
+"""JAX, imported when the first device is asked for, and the names of its devices.
+
+"cuda" and "tpu" are JAX's "gpu" and "tpu"; "xla" is XLA on the CPU, for tests and for machines
+without an accelerator.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from gradwalk.tensors.devices import device
+
+PLATFORMS = {"cuda": "gpu", "tpu": "tpu", "xla": "cpu"}
+
+
+@functools.cache
+def jax() -> Any:
+    """The module; raises with what to install. It gets 64-bit dtypes: gradwalk's integers are."""
+    try:
+        import jax as module
+    except ImportError as error:
+        raise RuntimeError(
+            "tensors on a device need JAX, which is not installed.\n"
+            'Fix: pip install "gradwalk[xla]" (for a GPU also: pip install "jax[cuda13]")'
+        ) from error
+    module.config.update("jax_enable_x64", True)
+    return module
+
+
+def devices_of(kind: str) -> list[Any]:
+    """JAX's devices of one of our kinds; none if this machine has none."""
+    try:
+        found: list[Any] = jax().local_devices(backend=PLATFORMS[kind])
+    except RuntimeError as error:
+        if "not installed" in str(error):
+            raise
+        return []
+    return found
+
+
+@functools.cache
+def jax_device(where: device) -> Any:
+    """The device of JAX; raises if this machine does not have it."""
+    found = devices_of(where.type)
+    index = where.index or 0
+    if index >= len(found):
+        has = f"{len(found)} of them" if found else "none"
+        kinds = [kind for kind in PLATFORMS if devices_of(kind)]
+        raise RuntimeError(
+            f"no device {str(where)!r} here: JAX sees {has}.\n"
+            f"Fix: use one of {', '.join(repr(k) for k in ['cpu', *kinds])}, or install JAX for "
+            "this accelerator."
+        )
+    return found[index]
