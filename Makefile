@@ -7,8 +7,7 @@ ARGS ?=
 python := .venv/bin/python
 pip := $(python) -m pip --disable-pip-version-check -qq
 pytest := $(python) -m pytest --dist worksteal
-# The whole suite has two workers more than cores, because tests of the page wait for the browser
-# and others for processes they start.
+# The whole suite has one worker more than cores, because tests of the page wait for the browser.
 cores := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
 # An editable install holds the absolute path of the checkout: reinstall when the checkout has moved.
@@ -27,7 +26,7 @@ run: .venv/.run-ready ## set up what is needed and open the studio
 
 test: lint web/node_modules/.ready browser ## set up what is needed, then lint, format check, types and every test
 	@echo "== every test"
-	@$(pytest) -n $$(($(cores) + 2)) $(ARGS)
+	@$(pytest) -n $$(($(cores) + 1)) $(ARGS)
 
 fresh: ## run and test a clone of the last commit as on a new machine; ARGS=tests/ops selects tests
 	@$(PYTHON) tools/fresh.py $(ARGS)

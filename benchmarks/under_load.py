@@ -79,7 +79,9 @@ def contestant(row: str, form: Form, checkout: Path) -> Iterator[Turn]:
     environment = os.environ | {
         "OMP_NUM_THREADS": threads,
         "NPROC": threads,  # XLA's
-        "PYTHONPATH": f"{checkout}/src{os.pathsep}{HERE}/benchmarks",
+        "PYTHONPATH": os.pathsep.join(
+            [f"{checkout}/src", f"{HERE}/benchmarks", os.environ.get("PYTHONPATH", "")]
+        ),
     }
     command = [sys.executable, __file__, "--work", row, form.module, json.dumps(form.options)]
     with subprocess.Popen(

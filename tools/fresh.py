@@ -61,7 +61,8 @@ def main() -> int:
     given = parser.parse_args()
     # A background process ignores Ctrl-C, and programs that tests interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    folder = Path(tempfile.mkdtemp(prefix="gradwalk fresh "))  # a blank in the name must not matter
+    folder = Path(tempfile.mkdtemp(prefix="fresh machine "))  # a blank in the name must not matter
+    folder.chmod(0o755)  # the temporary folder of the commands is below: others may pass
     try:
         return _in(folder, given.python, given.tests)
     finally:

@@ -116,7 +116,7 @@ BINARY = """
     m.addcmul({x}, {y}, {y})|({x} * {x} + 0.5) ** (m.tanh({y}) + 2.1)|m.logaddexp({x}, {y})
 """
 WHOLE = """
-    {x}.sum({d})|{x}.sum({d}, keepdim=True)|{x}.mean({d})|{x}.cumsum({d})|m.softmax({x}, {d})
+    {x}.sum({d})|{x}.sum({d}, keepdim=True)|{x}.mean({d})|{x}.cumsum({d})|m.softmax({x} * 1.0, {d})
     m.log_softmax({x} * 1.0, {d})|m.logsumexp({x}, {d})|m.flip({x}, [{d}])|m.roll({x}, 1, {d})
     m.cat([{x}, {x} * 2], {d})|m.stack([{x}, {x}], {d})|{x}.amax({d})|{x}.index_select(0, {i})
     {x}[{i}]|{x}[{k}]|m.gather({x}, 0, {z})|{x}[..., {j}]|m.tril({x}.reshape(1, -1))
@@ -491,7 +491,8 @@ def judged(ours: Machine, lines: Sequence[str], text: str) -> Outcome:
     """
     total, found = total_of(ours), ours.tensors()
     if any(word in line for line in lines for word in OPAQUE) or isinstance(total, float):
-        if "modified by an inplace operation" in text:
+        # PyTorch's copies miss what index_copy_ does to a single number.
+        if "modified by an inplace" in text and not any("index_copy_" in line for line in lines):
             return with_copies(lines, text)
         return Outcome("allowed, not judged", text, lines)
     counted = [k for k, v in found.items() if v is not None and v.requires_grad and v.numel()]

@@ -6,8 +6,11 @@ repeats one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import gradwalk as gw
 from tests.attack.compiled_programs import UserProgram, smaller, verdict
 from tests.attack.program_writer import written
 
@@ -49,3 +52,37 @@ def test_a_wrong_program_is_noticed() -> None:
     program = UserProgram(0, [], ["x"], ["gw.rand(3)"], ["z = x + 1", twice], "y")
     assert verdict(program).startswith("wrong")
     assert smaller(program).body == [twice]
+
+
+# -- programs that failed once, each of its own kind -----------------------------------------------
+
+
+def test_backward_of_a_checkpointed_region_that_cannot_run_again() -> None:
+    """Its argument was changed in place; the first program keeps its own random state."""
+
+    w = gw.ones(2, requires_grad=True)
+
+    def region(t: Any) -> Any:
+        return (t * w).tanh()
+
+    def step(x: Any) -> Any:
+        y = x * 2
+        out = gw.checkpoint(region, y)
+        y.pow_(2)
+        return out
+
+    compiled = gw.compile(step)
+    assert compiled(gw.ones(2)).tolist() == step(gw.ones(2)).tolist()
+    with pytest.raises(gw.AutogradError, match="modified in place"):
+        compiled(gw.ones(2)).sum().backward()
+
+
+def test_a_write_through_windows_that_do_not_overlap() -> None:
+    def step(x: Any) -> Any:
+        y = x + 2
+        y.unfold(1, 2, 2)[..., 0] = 5.0
+        y[:1].expand(1, 4)[0, 1] = 9.0
+        return y
+
+    x = gw.arange(8.0).reshape(2, 4)
+    assert gw.compile(step)(x).tolist() == step(x).tolist()

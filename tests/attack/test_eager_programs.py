@@ -42,6 +42,21 @@ def test_the_programs_reach_what_they_are_for() -> None:
 
 # Programs that were wrong once, each of its own kind.
 FOUND = {
+    "a product of vectors was a view of something that nobody sees": """
+        t0 = m.tensor([-0.886], dtype=m.float64).requires_grad_()
+        t1 = t0 @ t0
+        t1.tanh_()
+        t1.register_hook(lambda g: g.tanh())""",
+    "a gradient through zero_ could be differentiated": """
+        t0 = m.tensor([-0.875], dtype=m.float64).requires_grad_()
+        t1 = t0 * 2
+        t1.zero_()
+        t2 = slope(m, (t1 * t1).sum(), [t0], create_graph=True)""",
+    "the hooks of a leaf did not run where nothing else was wanted": """
+        t0 = m.tensor([0.5], dtype=m.float64).requires_grad_()
+        t1 = m.tensor([1.5], dtype=m.float64).requires_grad_()
+        t1.register_hook(lambda g: seen.setdefault('t1', []).append(g.detach().clone()))
+        with m.no_grad(): t2 = slope(m, t1, [t0], t1.detach().clone(), retain_graph=True)""",
     "repeat shared the memory of its operand": """
         t0 = m.tensor([[0.5], [1.5]], dtype=m.float64).requires_grad_()
         t1 = t0.repeat(1, 2)

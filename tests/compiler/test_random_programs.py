@@ -31,7 +31,7 @@ def test_state_is_carried_from_call_to_call(written: Written) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(programs(most=25))
 def test_long_programs(written: Written) -> None:
     try:

@@ -81,8 +81,8 @@ def test_a_question_has_one_answer_that_no_mistake_gives(question: Question) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("question", bank(), ids=lambda q: q.id)
-def test_a_question_has_one_answer_at_two_hundred_seeds(question: Question) -> None:
-    for seed in range(20, 200):
+def test_a_question_has_one_answer_at_many_seeds(question: Question) -> None:
+    for seed in range(20, 90):
         check_drawn(question, f"student {seed}")
 
 

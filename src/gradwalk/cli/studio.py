@@ -117,14 +117,17 @@ def _serve(what: str, values: list[str], port: int | None, host: str, browser: b
         else:
             session = sessions.show(source.trace, source.title)
     running = Studio(sessions, port, host)
-    url = running.url(session, link)
-    if port is None and running.port != FIRST_PORT:
-        say(f"(port {FIRST_PORT} is taken; using {running.port})")
-    say(f"gradwalk studio: {url}")
-    if browser and not open_in_browser(url):
-        say("(no browser was found: open the address in one on this machine)")
-    say("Ctrl+C ends it")
-    running.wait()
+    try:
+        url = running.url(session, link)
+        if port is None and running.port != FIRST_PORT:
+            say(f"(port {FIRST_PORT} is taken; using {running.port})")
+        say(f"gradwalk studio: {url}")
+        if browser and not open_in_browser(url):
+            say("(no browser was found: open the address in one on this machine)")
+        say("Ctrl+C ends it")
+        running.wait()
+    except KeyboardInterrupt:  # before it waited
+        running.stop()
 
 
 def _tell(notes: list[str]) -> None:

@@ -44,10 +44,12 @@ def walk(
         _arrive(grads, ours, graph, node, index, seed)
     for node in reversed(order):
         g = grads.pop(node, None)
-        if g is None or (needed is not None and node not in needed):
+        if g is None:
             continue
         if node.hooks:
             g = run_hooks(node, g, wrap, graph)
+        if needed is not None and node not in needed:  # a root that leads to nothing wanted
+            continue
         inputs = node.inputs
         if not inputs or node in ends:
             if wanted is None or node in ends:

@@ -8,6 +8,7 @@ and distributes the saved arrays by number.
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -202,13 +203,17 @@ def _stand_in(argument: Any) -> Any:
 
 def _random_state() -> tuple[Any, ...]:
     library = None if library_random is None else library_random[0]()
-    return library, np.random.get_state(), random.getstate()
+    # While a function is traced, an np.random that nobody has imported stays so: the tracer takes
+    # it for drawn from.
+    unused = state.here.tracer is not None and "numpy.random" not in sys.modules
+    return library, None if unused else np.random.get_state(), random.getstate()
 
 
 def _set_random_state(saved: tuple[Any, ...]) -> None:
     if library_random is not None:
         library_random[1](saved[0])
-    np.random.set_state(saved[1])
+    if saved[1] is not None:
+        np.random.set_state(saved[1])
     random.setstate(saved[2])
 
 

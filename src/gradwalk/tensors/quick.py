@@ -45,7 +45,8 @@ def quick(x, other):
         if isinstance(other, Tensor):
             second = other._array
             other_source = other._node or (other if other._requires_grad else None)
-            if second.__class__ is not ndarray or second.dtype is not dtype or other._view is not None:
+            plain = second.__class__ is ndarray and second.dtype is dtype
+            if not plain or other._view is not None:
                 return apply_any(op, (x, other), NONE)
         else:
             if other.__class__ is not float and other.__class__ is not int:

@@ -23,7 +23,7 @@ from gradwalk.compiler.ir.program import (
 from gradwalk.ops import TABLE
 from gradwalk.ops.elementwise.arithmetic import add, mul, pow_op
 from gradwalk.ops.shape.reshaping import cast, permute, reshape
-from tests.ops.samples.table import Sample, all_samples, each_sample
+from tests.ops.samples.table import Sample, all_samples, in_both_precisions
 
 # What depends on how many elements of a mask are true has no shape before the call.
 MASKS = "depends on numbers"
@@ -74,8 +74,7 @@ def with_gradients(sample: Sample) -> Any:
     return function
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@each_sample(all_samples())
+@in_both_precisions(all_samples())
 def test_every_op_compiled_as_computed(sample: Sample, dtype: Any) -> None:
     function = with_gradients(sample)
     expected = function(*tensors(sample, dtype))

@@ -7,6 +7,7 @@ two spell it differently, `torch=` has PyTorch's spelling.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 from tests.batches import batched
 from tests.ops.domains import domain_of
+
+IN_FLOAT32 = 4  # samples of each op
 
 Call = Callable[..., Any]
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -227,6 +230,21 @@ def each_sample(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Parametrize a test over these samples, one batch per op; `make quick` runs `quick`."""
     return batched("sample", samples, lambda sample: sample.op, quick)
+
+
+def in_both_precisions(
+    samples: Iterable[Sample],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Parametrize a test over samples in float64, and over the first of each op in float32 too:
+    what comes after those are other shapes and attributes."""
+    cases: list[tuple[Sample, Any]] = []
+    seen: Counter[str] = Counter()
+    for sample in samples:
+        cases.append((sample, np.float64))
+        if seen[sample.op] < IN_FLOAT32:
+            cases.append((sample, np.float32))
+        seen[sample.op] += 1
+    return batched("sample, dtype", cases, lambda case: case[0].op)
 
 
 def samples_of_every_op(quick: int = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:

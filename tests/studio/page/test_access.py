@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ STATES = {
     "help": ("#v=1&preset=square", "?"),
     "notice": ("#v=1&preset=none", ""),
 }
-LOOKS = list(itertools.product(["light", "dark"], [1280, 320]))
+LOOKS = [("light", 1280), ("dark", 320)]
 
 
 def complaints(page: Watched) -> list[str]:

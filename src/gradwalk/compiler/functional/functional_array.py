@@ -29,6 +29,7 @@ from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import Arithmetic
 from gradwalk.ops.index import indexing as indexing
 from gradwalk.ops.shape import reshaping as shaping
+from gradwalk.ops.shape.rearranging import windows_op
 
 if TYPE_CHECKING:
     from gradwalk.compiler.functional.machine import Machine
@@ -101,7 +102,7 @@ class FunctionalArray(AbstractArray, Arithmetic):
             copied = any(must_copy(each, term.shape) for each in candidates)
             same = without_ones(self.shape) == without_ones(term.shape)
             view.sure = self.sure and (same or (bool(candidates) and not copied))
-        view.writeable = self.writeable and op not in (shaping.expand_op, _windows())
+        view.writeable = self.writeable and not _repeats(op, attrs, self.size, term.size)
         view.picked = self.picked
         return view
 
@@ -389,7 +390,8 @@ def real_of(operand: Any) -> Any:
     return operand if real is None else real
 
 
-def _windows() -> Op:
-    from gradwalk.ops.shape.rearranging import windows_op
-
-    return windows_op
+def _repeats(op: Op, attrs: dict[str, Any], before: int, after: int) -> bool:
+    """Whether a view by this op has elements that share one place in memory."""
+    if op is shaping.expand_op:
+        return after > before
+    return op is windows_op and bool(attrs["size"] > attrs["step"])

@@ -130,13 +130,15 @@ def _unchanged(tracer: Tracer) -> Iterator[None]:
     """
     before = [(s.traced, s.traced._term) for s in tracer.storages.values()]
     streams = [(stream, stream.blocks) for stream in tracer.streams.values()]
-    yield
-    states = {id(stream.state) for stream, _ in streams}
-    changed = [t for t, term in before if t._term is not term and id(t) not in states]
-    for traced, term in before:
-        traced._term = term
-    for stream, blocks in streams:
-        stream.blocks = blocks
+    try:
+        yield
+    finally:  # the walk may fail in the middle, and then another one is tried
+        states = {id(stream.state) for stream, _ in streams}
+        changed = [t for t, term in before if t._term is not term and id(t) not in states]
+        for traced, term in before:
+            traced._term = term
+        for stream, blocks in streams:
+            stream.blocks = blocks
     if changed:
         raise AutogradError(
             f"backward of a compiled function would change {changed[0]!r}: it runs a checkpointed "

@@ -30,7 +30,7 @@ from gradwalk.compiler.tracing.random_calls import TracedStream
 from gradwalk.compiler.tracing.traced import Traced, constant_of, leaked
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.modes import switch
-from gradwalk.graph.abstract import traces
+from gradwalk.graph.abstract import is_array, traces
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import float64, result_dtype

@@ -31,7 +31,8 @@ def _masked(x: Any, shape: tuple[int, ...], p: float, inplace: bool) -> Any:
     else:
         mask = _kept(shape, p, x.dtype)
         mask /= mask.dtype.type(1 - p)
-    return x.mul_(wrap(mask)) if inplace else x * wrap(mask)
+    kept = wrap(placed(mask, x.device))
+    return x.mul_(kept) if inplace else x * kept
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:

@@ -16,7 +16,7 @@ from gradwalk.ops.elementwise.choice import clip, minimum, where
 from gradwalk.ops.index.indexing import gather, take
 from gradwalk.ops.network import softmax as fused
 from gradwalk.ops.reduce.reduction import mean, sum
-from gradwalk.ops.shape.reshaping import broadcast_to, cast, reshape, squeeze, unsqueeze
+from gradwalk.ops.shape.reshaping import broadcast_to, cast, new_result, reshape, squeeze, unsqueeze
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
@@ -52,6 +52,7 @@ def _reduced(loss: Any, reduction: str) -> Any:
 # -- classes -------------------------------------------------------------------------------------
 
 
+@new_result
 def cross_entropy(
     input: Any,
     target: Any,

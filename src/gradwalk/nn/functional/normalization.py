@@ -16,7 +16,7 @@ from gradwalk.ops.network.normalization import standardize, standardize_affine
 from gradwalk.ops.network.pooling import pool_sum
 from gradwalk.ops.reduce.norms import vector_norm
 from gradwalk.ops.reduce.row_sums import Axes
-from gradwalk.ops.shape.reshaping import clone, reshape
+from gradwalk.ops.shape.reshaping import clone, new_result, reshape
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm",
@@ -158,6 +158,7 @@ def _follow(running: Any, now: Any, momentum: Any) -> None:
         running.mul_(1 - momentum).add_(part.astype(running.dtype))
 
 
+@new_result
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:

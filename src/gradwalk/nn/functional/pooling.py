@@ -19,7 +19,7 @@ from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network import pooling as ops
 from gradwalk.ops.reduce.reduction import max as maximum_along
 from gradwalk.ops.reduce.reduction import mean
-from gradwalk.ops.shape.reshaping import apart, broadcast_to, cast, permute, reshape
+from gradwalk.ops.shape.reshaping import apart, broadcast_to, cast, new_result, permute, reshape
 from gradwalk.tensors import creation
 
 __all__ = [
@@ -276,6 +276,7 @@ adaptive_max_pool2d = for_dimensions(
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 
 
+@new_result
 def interpolate(
     input: Any,
     size: Size | None = None,

@@ -21,13 +21,14 @@ from gradwalk.graph.abstract import is_unknown
 from gradwalk.ops.core.dtypes import bool_
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.core.public import Change, public, public_change
-from gradwalk.ops.elementwise.arithmetic import add
+from gradwalk.ops.elementwise.arithmetic import add, zero
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import (
     apart,
     broadcast_to,
     clone,
     getitem_slice,
+    new_result,
     normal_axis,
     reshape,
 )
@@ -200,6 +201,11 @@ def _winners_forward(x: Any, *indices: Any, index: Index) -> Any:
 winners = define("winners", _winners_forward, vjp=[None, None], shape=_getitem_shape, gives=bool_)
 
 
+def _setitem_rule(g: Any, indices: tuple[Any, ...], index: Index) -> Any:
+    # A whole tensor that is overwritten depends on nothing, also in the second derivative.
+    return zero(g) if index == ("...",) else setitem(g, 0, *indices, index=index)
+
+
 def _setitem_value_rule(g: Any, indices: tuple[Any, ...], value_shape: Shape, index: Index) -> Any:
     taken = getitem(g, *indices, index=index)
     if not _meets_once(index):
@@ -212,7 +218,7 @@ setitem: Op = define(
     "setitem",
     _setitem_forward,
     vjp=[
-        lambda g, indices, index: setitem(g, 0, *indices, index=index),
+        _setitem_rule,
         _setitem_value_rule,
         None,
     ],
@@ -246,6 +252,7 @@ def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
 
 
 @public(method=True, numpy=True)
+@new_result
 def gather(input: Any, dim: int, index: Any) -> Any:
     """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
     axis = normal_axis(dim, input.ndim)
@@ -297,6 +304,7 @@ def _same_rank(name: str, x: Any, index: Any) -> None:
 
 
 @public(method=True)
+@new_result
 def take(input: Any, index: Any) -> Any:
     """Pick from x seen as flat."""
     flat = reshape(input, shape=(math.prod(input.shape),))

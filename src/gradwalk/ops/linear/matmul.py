@@ -21,6 +21,7 @@ from gradwalk.ops.shape.reshaping import (
     permute_to,
     reshape,
     unsqueeze,
+    unviewed,
 )
 
 
@@ -84,7 +85,7 @@ def matmul(input: Any, other: Any) -> Any:
         return out
     rows = out.shape[-2:-1] if left is input else ()
     columns = out.shape[-1:] if right is other else ()
-    return reshape(out, shape=(*out.shape[:-2], *rows, *columns))
+    return unviewed(reshape(out, shape=(*out.shape[:-2], *rows, *columns)))
 
 
 def _product(name: str, x: Any, y: Any, left: int, right: int) -> Any:
@@ -191,7 +192,8 @@ def kron(input: Any, other: Any) -> Any:
     block = (1,) * (ndim - other.ndim) + tuple(other.shape)
     left = reshape(input, shape=tuple(n for length in outer for n in (length, 1)))
     right = reshape(other, shape=tuple(n for length in block for n in (1, length)))
-    return reshape(left * right, shape=tuple(a * b for a, b in zip(outer, block, strict=True)))
+    shape = tuple(a * b for a, b in zip(outer, block, strict=True))
+    return unviewed(reshape(left * right, shape=shape))
 
 
 @public()
@@ -224,7 +226,7 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
     shape_a, shape_b = tuple(a.shape[i] for i in kept_a), tuple(b.shape[i] for i in kept_b)
     rows = reshape(permute_to(a, kept_a + left), shape=(math.prod(shape_a), inside))
     columns = reshape(permute_to(b, kept_b + right), shape=(math.prod(shape_b), inside))
-    return reshape(matmul(rows, columns.mT), shape=(*shape_a, *shape_b))
+    return unviewed(reshape(matmul(rows, columns.mT), shape=(*shape_a, *shape_b)))
 
 
 @public(method=True)
@@ -263,7 +265,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         return matmul(input, weight.mT)
     if input.ndim == 1:
         out = linear_op(reshape(input, shape=(1, *input.shape)), weight, bias)
-        return reshape(out, shape=(weight.shape[0],))
+        return unviewed(reshape(out, shape=(weight.shape[0],)))
     return linear_op(input, weight, bias)
 
 

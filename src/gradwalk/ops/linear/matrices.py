@@ -28,7 +28,15 @@ from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.joining import cross
 from gradwalk.ops.shape.rearranging import diagonal, ravel, tril
-from gradwalk.ops.shape.reshaping import apart, cat, getitem_slice, reshape, transpose, unsqueeze
+from gradwalk.ops.shape.reshaping import (
+    apart,
+    cat,
+    getitem_slice,
+    new_result,
+    reshape,
+    transpose,
+    unsqueeze,
+)
 
 # Results of several tensors.
 SignLog = namedtuple("SignLog", "sign logabsdet")
@@ -71,6 +79,7 @@ def inverse(input: Any) -> Any:
 
 
 @public(namespaces="linalg")
+@new_result
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """X with A X = B (X A = B if not `left`); B is matrices, or one vector per matrix.
 
@@ -116,6 +125,7 @@ def logdet(input: Any) -> Any:
 
 
 @public(namespaces="linalg")
+@new_result
 def cholesky(input: Any, *, upper: bool = False) -> Any:
     """The lower triangular L with L Lᵀ = A, of symmetric positive definite matrices."""
     out = cholesky_op(_square("cholesky", input))
@@ -180,6 +190,7 @@ def svdvals(A: Any) -> Any:
 
 
 @public(namespaces="linalg")
+@new_result
 def pinv(
     input: Any,
     rcond: float | None = None,

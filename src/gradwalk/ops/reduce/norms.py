@@ -24,7 +24,14 @@ from gradwalk.ops.reduce.reduction import (
     sum_op,
 )
 from gradwalk.ops.shape.rearranging import movedim
-from gradwalk.ops.shape.reshaping import cast, full_axes, normal_axes, reshape, unsqueeze
+from gradwalk.ops.shape.reshaping import (
+    cast,
+    full_axes,
+    new_result,
+    normal_axes,
+    reshape,
+    unsqueeze,
+)
 
 
 def _norm_forward(x: Any, *, p: float, axis: tuple[int, ...], keepdim: bool) -> Any:
@@ -118,6 +125,7 @@ def _largest(sizes: Any, dim: int, keepdim: bool = False) -> Any:
 
 
 @public(namespaces="linalg", numpy=True)
+@new_result
 def matrix_norm(
     input: Any,
     ord: float | str = "fro",

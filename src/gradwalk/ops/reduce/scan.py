@@ -30,6 +30,7 @@ from gradwalk.ops.shape.reshaping import (
     concatenate,
     flip,
     getitem_slice,
+    new_result,
     normal_axis,
     reshape,
 )
@@ -176,12 +177,14 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 @public(method=True, numpy=True)
+@new_result
 def logcumsumexp(input: Any, dim: int) -> Any:
     """Running log Σ exp along `dim`, stable."""
     return _scan(logcumsumexp_op, input, dim)
 
 
 @public(method=True, numpy=True)
+@new_result
 def cummax(input: Any, dim: int) -> ValuesIndices:
     """Running maximum along `dim`, and where each was (last) met.
 
@@ -193,6 +196,7 @@ def cummax(input: Any, dim: int) -> ValuesIndices:
 
 
 @public(method=True, numpy=True)
+@new_result
 def cummin(input: Any, dim: int) -> ValuesIndices:
     """Running minimum along `dim`, and where each was (last) met."""
     return ValuesIndices(*_scan(cummin_op, input, dim))

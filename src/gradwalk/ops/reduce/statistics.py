@@ -26,6 +26,7 @@ from gradwalk.ops.shape.reshaping import (
     cat,
     clone,
     getitem_slice,
+    new_result,
     normal_axis,
     permute,
     reshape,
@@ -272,6 +273,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 @public(method=True, numpy=True)
+@new_result
 def quantile(
     input: Any,
     q: Any,

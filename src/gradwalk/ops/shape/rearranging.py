@@ -24,6 +24,7 @@ from gradwalk.ops.shape.reshaping import (
     clone,
     flip,
     getitem_slice,
+    new_result,
     normal_axes,
     normal_axis,
     permute,
@@ -264,6 +265,7 @@ def flipud(input: Any) -> Any:
 
 
 @public(method=True)
+@new_result
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turn the plane of two dimensions by k × 90°, from the first towards the second."""
     if len(dims) != 2:
@@ -279,6 +281,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
 
 
 @public(method=True)
+@new_result
 def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
     """Shift elements along dimensions; elements that leave at one end enter at the other.
 

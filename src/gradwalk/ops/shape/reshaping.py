@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import category, result_dtype
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.core.public import FUNCTION, other_names, public
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # -- users' arguments in normal form ---------------------------------------------------------
 
@@ -153,6 +157,27 @@ def apart(made: Any, source: Any) -> Any:
     arrays = [getattr(x, "_array", x) for x in (made, source)]
     shared = all(map(is_array, arrays)) and owner_of(arrays[0]) is owner_of(arrays[1])
     return clone(made) if shared else made
+
+
+def unviewed(made: Any) -> Any:
+    """A result that the caller alone has: a tensor like any other, although a reshape of something
+    that nobody sees made it last."""
+    if getattr(made, "_view", None) is not None:
+        made._view = None
+    return made
+
+
+def new_result(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function whose result, or each of several, is `unviewed`."""
+
+    @wraps(function)
+    def made(*args: P.args, **keywords: P.kwargs) -> R:
+        result = function(*args, **keywords)
+        for part in result if isinstance(result, tuple) else (result,):
+            unviewed(part)
+        return result
+
+    return made
 
 
 def promoted(x: Any, *numbers: float | None) -> Any:

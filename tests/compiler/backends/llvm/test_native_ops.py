@@ -24,8 +24,8 @@ from tests.ops.samples.table import (
     Sample,
     _elementwise_inputs,
     all_samples,
-    each_sample,
     elementwise_pair,
+    in_both_precisions,
 )
 from tests.ops.test_against_torch import LAYOUTS
 
@@ -72,12 +72,11 @@ def refused(sample: Sample, error: gw.TraceError) -> bool:
     return known and sample.op in ("getitem", "setitem", "put", "sort", "equal")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@each_sample(SAMPLES)
+@in_both_precisions(SAMPLES)
 def test_every_op_and_its_gradient(sample: Sample, dtype: Any) -> None:
     function = with_gradients(sample)
     values, gradients = function(*tensors(sample, dtype))
-    compiled = gw.compile(function)
+    compiled = gw.compile(function, check=False)
     exact = sample.op in MOVES or (sample.op in EXACT and sample in ELEMENTWISE)
     for _ in range(2):
         try:

@@ -306,7 +306,7 @@ def test_threads_are_changed_while_others_call() -> None:
 
 
 def test_other_python_threads_run_meanwhile() -> None:
-    tape = long_tape(0.2)
+    tape = long_tape(1.0)
     worker = threading.Thread(target=tape.call)
     worker.start()
     turns = 0
