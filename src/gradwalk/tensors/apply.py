@@ -136,11 +136,13 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """`apply` for every op and every kind of operand."""
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
+    here = current()
+    machine = here.tracer or machine_of(args)
+    if machine is not here.tracer:
+        machine.check_devices(args)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
-    here = current()
-    machine = here.tracer or machine_of(args)
     if machine is not None:
         if op.array_only:  # its definition in other ops can be compiled, and differentiated
             return machine.expanded(op, args, attrs)

@@ -10,6 +10,7 @@ from gradwalk.nn.functional.dimensions import check_rank
 from gradwalk.ops.shape.reshaping import alias
 from gradwalk.random.generator import default_generator
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.devices import placed
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
 
@@ -87,7 +88,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
         return input.mul_(0) if inplace else input * 0
     lowest = -1.7580993408473766  # the limit of selu: −alpha × scale
     scale = (1 - p) ** -0.5 * (1 + p * lowest * lowest) ** -0.5
-    keep = wrap(_kept(tuple(input.shape), p, input.dtype))
+    keep = wrap(placed(_kept(tuple(input.shape), p, input.dtype), input.device))
     offset = (1 - keep) * (scale * lowest) - scale * p * lowest
     keep = keep * scale
     return input.mul_(keep).add_(offset) if inplace else input * keep + offset

@@ -54,8 +54,9 @@ class DeviceMachine(Machine):
         kinds = (FunctionalArray, np.ndarray, np.generic)
         return [self.array(o).term if isinstance(o, kinds) else o for o in operands]
 
-    def capture(self, *tensors: Any) -> None:
-        """Raise if one of the tensors of an operation is elsewhere; a single number may be."""
+    def check_devices(self, tensors: Sequence[Any]) -> None:
+        """Raise if one of the tensors of an operation is elsewhere; a single number may be, and
+        NumPy's arrays are copied."""
         for tensor in tensors:
             array = getattr(tensor, "_array", None)
             if array is None or getattr(array, "machine", None) is self or not array.ndim:
