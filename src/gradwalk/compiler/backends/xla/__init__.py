@@ -1,1 +1,0 @@
-"""The XLA backend: programs and eager ops on jax arrays."""
