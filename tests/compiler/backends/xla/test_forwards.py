@@ -25,6 +25,7 @@ from gradwalk.compiler.backends.xla.forwards import FORWARDS  # noqa: E402
 from gradwalk.compiler.ir import compiler_ops  # noqa: E402
 from gradwalk.ops import TABLE  # noqa: E402
 from gradwalk.ops.core.op import Op  # noqa: E402
+from gradwalk.ops.core.operators import op_of_ufunc  # noqa: E402
 from tests.compiler.backends.test_numpy import tensors, with_gradients  # noqa: E402
 from tests.ops.samples.table import Sample, all_samples, each_sample  # noqa: E402
 
@@ -51,6 +52,7 @@ def _copy(value: Any) -> Any:
 @contextmanager
 def calls_of_forwards() -> Iterator[list[Call]]:
     """A list of all calls of forwards on arrays from now on; composites are left alone."""
+    op_of_ufunc(np.add)  # its table is made at the first use, of the forwards there are then
     calls: list[Call] = []
     originals = {name: op.forward for name, op in OPS.items()}
 
