@@ -271,6 +271,14 @@ def test_maximum_propagates_nan() -> None:
     agree("clip", SPECIAL[SPECIAL != 0], min=-1.0, max=0.5)
 
 
+def test_bounds_beyond_a_dtype() -> None:
+    few = np.array([1, 200], np.uint8)
+    agree("clip", few, min=-1, max=300)
+    agree("clip", few, min=5, max=None)
+    agree("clip", WHOLE, min=-2.5, max=None)
+    agree("clip", WHOLE, min=5, max=2)
+
+
 ORDERED = np.array([[3.0, NAN, -0.0, 0.0, 3.0], [1.0, 1.0, -INF, INF, 1.0], [NAN, 2, NAN, 1, 0]])
 
 

@@ -121,10 +121,18 @@ def _comparing(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 # -- choices -------------------------------------------------------------------------------------
 
 
+def _bound(x: Any, number: float) -> float:
+    """An integer as a bound of an integer array: one beyond its dtype is the end of that."""
+    if type(number) is not int or x.dtype.kind not in "iu":
+        return number
+    ends = np.iinfo(x.dtype)
+    return max(int(ends.min), min(int(ends.max), number))
+
+
 def _clip(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
     if min is not None:
-        x = promoting(jnp.maximum)(x, min)
-    return x if max is None else promoting(jnp.minimum)(x, max)
+        x = promoting(jnp.maximum)(x, _bound(x, min))
+    return x if max is None else promoting(jnp.minimum)(x, _bound(x, max))
 
 
 def _hardtanh(x: Any, *, min_val: float = -1.0, max_val: float = 1.0) -> Any:
