@@ -1,0 +1,1 @@
+"""The XLA backend: programs and eager ops on jax arrays."""
