@@ -1,0 +1,79 @@
+"""Products and factorisations of matrices in JAX.
+
+On a CPU both libraries call LAPACK, so signs of vectors agree. Compiled code cannot raise: where
+NumPy reports a matrix without an inverse or a factorisation, the result has NaN or infinity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.numpy import linalg
+
+
+def _certain_inv(x: Any) -> Any:
+    """The inverse; NaN of a matrix that is singular but for rounding, where NumPy's raises."""
+    s = linalg.svd(x, compute_uv=False)
+    certain = s[..., -1] > s[..., 0] * (s.shape[-1] * jnp.finfo(s.dtype).eps)
+    return jnp.where(certain[..., None, None], linalg.inv(x), jnp.nan)
+
+
+def _product_of_others(s: Any) -> Any:
+    """For each element along the last axis the product of all others; nothing is divided."""
+    one = jnp.ones_like(s[..., :1])
+    before = jnp.cumprod(jnp.concatenate([one, s[..., :-1]], -1), -1)
+    after = jnp.cumprod(jnp.concatenate([one, s[..., :0:-1]], -1), -1)
+    return before * after[..., ::-1]
+
+
+def _signed_svd(x: Any) -> tuple[Any, Any, Any, Any]:
+    """The determinant of u times that of vh, and u, s and vh."""
+    u, s, vh = linalg.svd(x)
+    sign = jnp.round(linalg.det(u) * linalg.det(vh))  # 1 or -1 but for rounding
+    return sign[..., None, None], u, s, vh
+
+
+def _cofactor(x: Any) -> Any:
+    sign, u, s, vh = _signed_svd(x)
+    return jnp.matmul(sign * (u * _product_of_others(s)[..., None, :]), vh)
+
+
+def _det_twice(x: Any, h: Any) -> Any:
+    sign, u, s, vh = _signed_svd(x)
+    one = jnp.eye(s.shape[-1], dtype=bool)
+    others = _product_of_others(jnp.where(one, 1, s[..., None, :]))  # of all but i and j
+    others = jnp.where(one, 0, others)
+    inner = u.mT @ h @ vh.mT
+    on_diagonal = (others @ jnp.diagonal(inner, axis1=-2, axis2=-1)[..., None]) * one
+    return sign * u @ (on_diagonal - others * inner.mT) @ vh
+
+
+def _pinv(x: Any, *, atol: float, rtol: float | None) -> Any:
+    u, s, vh = linalg.svd(x, full_matrices=False)
+    if rtol is None:
+        rtol = 0.0 if atol else max(x.shape[-2:]) * float(jnp.finfo(x.dtype).eps)
+    kept = s > jnp.maximum(atol, rtol * jnp.max(s, axis=-1, initial=0, keepdims=True))
+    scale = jnp.where(kept, 1 / jnp.where(kept, s, 1), 0)
+    return vh.mT @ (scale[..., None] * u.mT)
+
+
+FORWARDS: dict[str, Any] = {
+    "matmul": jnp.matmul,
+    "linear": lambda x, weight, bias: jnp.matmul(x, weight.mT) + bias,
+    "einsum": lambda *xs, equation: jnp.einsum(equation, *xs),
+    "inv": linalg.inv,
+    "solve": linalg.solve,
+    "certain_inv": _certain_inv,
+    "det_twice": _det_twice,
+    "cofactor": _cofactor,
+    "det": linalg.det,
+    "slogdet": lambda x: tuple(linalg.slogdet(x)),
+    # Only the triangle that NumPy reads, not the mean of both.
+    "cholesky": lambda x: linalg.cholesky(x, symmetrize_input=False),
+    "qr": lambda x: tuple(linalg.qr(x)),
+    "qr_complete": lambda x: tuple(linalg.qr(x, mode="complete")),
+    "eigh": lambda x, *, uplo: tuple(linalg.eigh(x, UPLO=uplo, symmetrize_input=False)),
+    "svd": lambda x, *, full_matrices: tuple(linalg.svd(x, full_matrices=full_matrices)),
+    "pinv": _pinv,
+}
