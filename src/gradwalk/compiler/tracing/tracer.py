@@ -74,6 +74,7 @@ class Tracer:
         self.variables: dict[int, Variable] = {}  # by the id of the tensor that it refers to
         self.refusals: list[TraceError] = []  # raised so far
         self.given: set[int] = set()  # ids of the arguments that have stand-ins
+        self.own_memories: set[int] = set()  # ids of arrays that count as owners
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -216,8 +217,9 @@ class Tracer:
         if term.dtype != dtype:
             term = self.call(shaping.cast, [term], {"dtype": dtype})
         if term.shape != shape:
-            if len(term.shape) > len(shape) and term.size == np.prod(shape):
-                term = self.call(shaping.reshape, [term], {"shape": shape})  # leading ones
+            extra = len(term.shape) - len(shape)
+            if extra > 0 and set(term.shape[:extra]) == {1}:  # which NumPy leaves out
+                term = self.call(shaping.reshape, [term], {"shape": term.shape[extra:]})
             if np.broadcast_shapes(term.shape, shape) != shape:
                 raise ValueError(f"shape {term.shape} does not fit {shape}")
             if term.shape != shape:
@@ -239,6 +241,8 @@ class Tracer:
         owner = owner_of(array)
         if not owner.flags.writeable and owner.flags.owndata:  # it cannot change
             return self.constant(array)
+        if id(array) in self.own_memories:
+            owner = array
         chain = [] if owner is array else view_chain(owner, array)
         if chain is None:  # capture it as memory of its own
             owner, chain = array, []
