@@ -156,7 +156,7 @@ def _aliases(fusion: Fusion, source: Term) -> list[Term]:
 
 
 def _pieces(whole: Term) -> list[Term]:
-    """A term, and all that may be computed in its memory because it is made of them (`for_joins`)."""
+    """A term, and what may be computed in its memory since it is made of it (`for_joins`)."""
     pieces = [whole]
     for term in pieces:
         if term.call is None:
