@@ -86,3 +86,43 @@ def test_a_write_through_windows_that_do_not_overlap() -> None:
 
     x = gw.arange(8.0).reshape(2, 4)
     assert gw.compile(step)(x).tolist() == step(x).tolist()
+
+
+def test_a_piece_is_read_after_the_whole_was_changed() -> None:
+    """The piece is computed in its part of the whole, so the change must wait for its readers."""
+
+    def step(x: Any, y: Any) -> Any:
+        piece = y.exp()
+        whole = gw.cat([piece, y * 2], 0)
+        whole[:, 0] = 0.0
+        x[...] = piece
+        return whole
+
+    x, same = gw.zeros(2, 3), gw.zeros(2, 3)
+    y = gw.arange(2.0).reshape(2, 1)
+    assert gw.compile(step)(x, y).tolist() == step(same, y).tolist()
+    assert gw.allclose(x, same)
+
+
+def test_a_source_without_its_leading_ones_fits() -> None:
+    def step(x: Any, y: Any) -> Any:
+        return (x * 2).copy_(y)
+
+    x, y = gw.ones(5), gw.full((1, 1), 3.0)
+    assert gw.compile(step)(x, y).tolist() == step(x, y).tolist() == [3.0] * 5
+
+
+def test_a_buffer_that_is_replaced_by_a_view_is_not_stale() -> None:
+    """Each argument is kept until the next call; its array is a view of other memory."""
+    box = gw.nn.Module()
+    box.register_buffer("kept", gw.zeros(2, 2))
+
+    @gw.compile
+    def step(x: Any) -> Any:
+        found = (box.kept * w).sum()
+        box.kept = x.detach()
+        return found
+
+    w = gw.ones(2, 2, requires_grad=True)
+    found = [step(gw.arange(4.0).mul_(i).reshape(2, 2)).item() for i in range(10)]
+    assert found == [0.0, *(6.0 * i for i in range(9))]

@@ -114,9 +114,9 @@ def specialize(
     If that is what one of the known programs does, whose guards did not hold, nothing is compiled.
     """
 
-    def again(args: Any, keywords: Any) -> TracedProgram:
+    def again(args: Any, keywords: Any, memories: Sequence[Any]) -> TracedProgram:
         with no_collections():
-            return trace(function, args, keywords, static, parameters, again=True)
+            return trace(function, args, keywords, static, parameters, memories)
 
     with no_collections():
         traced = trace(function, *call, static, parameters)

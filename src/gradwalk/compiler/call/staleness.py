@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,8 @@ ALWAYS = 512  # ... up to this call
 
 _cpu_time = getattr(time, "thread_time", time.perf_counter)  # a busy machine does not count
 
-Again = Callable[[Any, Any], TracedProgram]  # trace for (positional arguments, those by name)
+# Trace for (positional arguments, those by name), given the captured arrays.
+Again = Callable[[Any, Any, Sequence[Any]], TracedProgram]
 
 
 class Staleness:
@@ -95,7 +96,7 @@ class Staleness:
         """Trace the function again; raise if it gives another program."""
         start = _cpu_time()
         with signals_deferred(), unnoticed(self.trace):
-            now = self.again(args, keywords)
+            now = self.again(args, keywords, arrays)
         found = difference(self.trace, arrays, now)
         self.seconds = _cpu_time() - start
         if found is not None:

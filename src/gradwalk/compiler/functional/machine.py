@@ -150,8 +150,9 @@ class Machine:
         if term.dtype != dtype:
             term = self.call(shaping.cast, [term], {"dtype": dtype})
         if term.shape != shape:
-            if len(term.shape) > len(shape) and term.size == np.prod(shape):
-                term = self.call(shaping.reshape, [term], {"shape": shape})  # leading ones
+            extra = len(term.shape) - len(shape)
+            if extra > 0 and set(term.shape[:extra]) == {1}:  # which NumPy leaves out
+                term = self.call(shaping.reshape, [term], {"shape": term.shape[extra:]})
             if np.broadcast_shapes(term.shape, shape) != shape:
                 raise ValueError(f"shape {term.shape} does not fit {shape}")
             if term.shape != shape:

@@ -130,7 +130,7 @@ def changes_in_place(fusion: Fusion, call: Call) -> bool:
     make it wait for all other readers."""
     base, *others = call.args
     assert isinstance(base, Term)
-    aliases = _aliases(fusion, base)
+    aliases = [alias for term in _pieces(base) for alias in _aliases(fusion, term)]
     if not _is_computed(fusion, base):
         return False
     if any(term in others or term in fusion.ends for term in aliases):
@@ -153,6 +153,19 @@ def _aliases(fusion: Fusion, source: Term) -> list[Term]:
             if fusion.of[call].kind is Kind.VIEW:
                 aliases += call.outputs
     return aliases
+
+
+def _pieces(whole: Term) -> list[Term]:
+    """A term, and what may be computed in its memory since it is made of it (`for_joins`)."""
+    pieces = [whole]
+    for term in pieces:
+        if term.call is None:
+            continue
+        if term.call.op in CHANGES:
+            pieces += term.call.terms[:1]
+        elif term.call.op in (concatenate, reshape, permute):
+            pieces += term.call.terms
+    return pieces
 
 
 def _readers(fusion: Fusion, terms: list[Term]) -> dict[FusionGroup, None]:

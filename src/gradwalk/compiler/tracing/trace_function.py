@@ -40,11 +40,12 @@ def trace(
     keywords: dict[str, Any] | None = None,
     static: frozenset[Any] = frozenset(),
     names: Sequence[str] = (),
-    again: bool = False,
+    memories: Sequence[Any] | None = None,
 ) -> TracedProgram:
     """Run `function` once on stand-ins for its arguments and return what it did.
 
-    `again` puts back all that it changed, and warns of nothing.
+    Given the captured `memories` of an earlier trace, it takes each for memory of its own, also one
+    that is now a view; it puts back all that the function changed, and warns of nothing.
 
     If an argument is also a tensor that the function knows by itself (a parameter of a module it
     uses), begin again and capture it.
@@ -53,7 +54,7 @@ def trace(
     rebound = True  # whether a variable may refer to another tensor in the next call
     while True:
         try:
-            traced = _trace(function, args, keywords or {}, static, names, known, rebound, again)
+            traced = _trace(function, args, keywords or {}, static, names, known, rebound, memories)
         except ArgumentIsCaptured as given:
             known.add(id(given.tensor))
         else:
@@ -78,9 +79,11 @@ def _trace(
     names: Sequence[str],
     known: set[int],
     rebound: bool,
-    again: bool,
+    memories: Sequence[Any] | None,
 ) -> TracedProgram:
     tracer = Tracer()
+    tracer.own_memories = {id(array) for array in memories or ()}
+    again = memories is not None
     with _one_at_a_time:
         given = _objects(names, args, keywords)
         environment = Environment(function, given, _inside([args, keywords]))

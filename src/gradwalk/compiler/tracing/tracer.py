@@ -79,6 +79,7 @@ class Tracer(Machine):
         self.variables: dict[int, Variable] = {}  # by the id of the tensor that it refers to
         self.refusals: list[TraceError] = []  # raised so far
         self.given: set[int] = set()  # ids of the arguments that have stand-ins
+        self.own_memories: set[int] = set()  # ids of arrays that count as owners
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -169,9 +170,14 @@ class Tracer(Machine):
             return self.constant(array)
         if isinstance(array, FunctionalArray):  # on a device
             self._runs_on(array)
+        if id(array) in self.own_memories:
+            owner = array
+        if owner is array:
+            chain: Any = []
+        elif isinstance(array, FunctionalArray):
             chain = None if array.picked else list(array.chain)
         else:
-            chain = [] if owner is array else view_chain(owner, array)
+            chain = view_chain(owner, array)
         if chain is None:  # capture it as memory of its own
             owner, chain = array, []
         traced = self._storage(owner).traced
