@@ -124,5 +124,15 @@ def test_a_buffer_that_is_replaced_by_a_view_is_not_stale() -> None:
         return found
 
     w = gw.ones(2, 2, requires_grad=True)
+    other = gw.arange(4.0).reshape(2, 2)
+
+    @gw.compile
+    def replaced() -> Any:
+        found = (box.kept * w).sum()
+        box.kept = other.detach()
+        return found
+
+    assert [replaced().item() for _ in range(10)] == [0.0, *[6.0] * 9]
+    box.kept = gw.zeros(2, 2)
     found = [step(gw.arange(4.0).mul_(i).reshape(2, 2)).item() for i in range(10)]
     assert found == [0.0, *(6.0 * i for i in range(9))]

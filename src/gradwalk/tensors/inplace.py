@@ -178,7 +178,8 @@ def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[s
         quietly(part.__setitem__, subscript, arrays[1])
         return
     casting: Any = "unsafe" if out.dtype.kind in "iu" else "same_kind"
-    if isinstance(op.forward, np.ufunc):
+    # NumPy 2.4 negates wrong elements of some strided arrays if it is given `out`.
+    if isinstance(op.forward, np.ufunc) and op.forward is not np.negative:
         quietly(op.forward, *arrays, out=out, casting=casting)
     else:
         result = quietly(op.forward, *arrays, **attrs)

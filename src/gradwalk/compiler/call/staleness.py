@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.call.writer import NEVER
+from gradwalk.compiler.capture.guards import Variable
 from gradwalk.compiler.tracing.arguments import UNALIGNED, TensorSignature, replaced
 from gradwalk.compiler.tracing.differences import difference
 from gradwalk.compiler.tracing.errors import LeakedError, StaleError
@@ -40,7 +41,7 @@ ALWAYS = 512  # ... up to this call
 
 _cpu_time = getattr(time, "thread_time", time.perf_counter)  # a busy machine does not count
 
-# Trace for (positional arguments, those by name), given the captured arrays.
+# Trace for (positional arguments, those by name), given captured arrays that own their memory.
 Again = Callable[[Any, Any, Sequence[Any]], TracedProgram]
 
 
@@ -95,8 +96,14 @@ class Staleness:
     def check(self, arrays: list[Any], args: Any, keywords: Any) -> None:
         """Trace the function again; raise if it gives another program."""
         start = _cpu_time()
+        # What is found in a variable counts as memory of its own anyway.
+        whole = [
+            array
+            for array, memory in zip(arrays, self.trace.captured, strict=True)
+            if not all(isinstance(location, Variable) for location in memory.locations)
+        ]
         with signals_deferred(), unnoticed(self.trace):
-            now = self.again(args, keywords, arrays)
+            now = self.again(args, keywords, whole)
         found = difference(self.trace, arrays, now)
         self.seconds = _cpu_time() - start
         if found is not None:
