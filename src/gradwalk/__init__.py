@@ -120,6 +120,7 @@ __all__.sort()
 
 
 _loaders["torch"] = lambda: _importlib.import_module("gradwalk.torch.guest")
+_loaders["xla"] = lambda: _importlib.import_module("gradwalk.compiler.backends.xla.machine")
 
 
 def __getattr__(name: str) -> _Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 
+from gradwalk.engine.guest_loaders import loaders
+
 __all__ = [
     "current_device", "device_count", "empty_cache", "is_available", "manual_seed",
     "manual_seed_all", "synchronize",
@@ -24,9 +26,7 @@ def device_count() -> int:
     """The GPUs that JAX sees; 0 without JAX."""
     if importlib.util.find_spec("jax") is None:
         return 0
-    from gradwalk.compiler.backends.xla.platform import devices_of
-
-    return len(devices_of("cuda"))
+    return len(loaders["xla"]().devices_of("cuda"))
 
 
 def current_device() -> int:
@@ -37,9 +37,7 @@ def current_device() -> int:
 def synchronize(device: object = None) -> None:
     """Wait until the GPUs have computed everything they were given."""
     if is_available():
-        from gradwalk.compiler.backends.xla.platform import jax
-
-        jax().effects_barrier()
+        loaders["xla"]().synchronize()
 
 
 def manual_seed(seed: int) -> None:

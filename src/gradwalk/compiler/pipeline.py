@@ -10,11 +10,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from gradwalk.compiler.backends import Lowered, Stages, load
-from gradwalk.compiler.call.specialization import Build, Specialization
+from gradwalk.compiler.call.specialization import Specialization
 from gradwalk.compiler.ir.loops import body_of, loop
 from gradwalk.compiler.ir.program import (
     Args,
@@ -105,7 +104,7 @@ def specialize(
     call: tuple[Any, Any],  # positional arguments, and arguments by name
     static: frozenset[Any],
     parameters: list[str],
-    build: Build,
+    build: Callable[[Program, Layout, Any], Any],  # the last is the device
     check: bool = True,
     known: Sequence[Specialization] = (),
 ) -> Specialization:
@@ -120,10 +119,13 @@ def specialize(
 
     with no_collections():
         traced = trace(function, *call, static, parameters)
-        build = partial(build, device=traced.device)
+
+        def on_device(program: Program, layout: Layout) -> Any:
+            return build(program, layout, traced.device)
+
         again_or_never = again if check else None
         same = next((one for one in known if one.runs(traced)), None)
-        return Specialization(name, traced, build, given, call, static, again_or_never, same)
+        return Specialization(name, traced, on_device, given, call, static, again_or_never, same)
 
 
 def build(

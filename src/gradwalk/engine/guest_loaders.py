@@ -1,6 +1,8 @@
-"""How to load the side of another engine (a guest, such as PyTorch) whose tensors the tools read.
+"""How to load what is above: another engine (a guest, such as PyTorch) whose tensors the tools
+read, and the backend whose arrays tensors hold on a device.
 
-`inspect` must not import `torch`, so the package registers a loader here, and `inspect` calls it.
+`inspect` must not import `torch`, nor `tensors` the compiler, so the package registers loaders
+here, and they call them.
 """
 
 from __future__ import annotations

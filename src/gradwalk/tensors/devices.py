@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradwalk.engine.guest_loaders import loaders
 from gradwalk.graph.abstract import AbstractArray
 
 KINDS = ("cpu", "cuda", "tpu", "xla")
@@ -37,12 +38,12 @@ class device(str):
     @property
     def type(self) -> str:
         """The kind of device."""
-        return self.partition(":")[0]
+        return str(self).partition(":")[0]
 
     @property
     def index(self) -> int | None:  # type: ignore[override]
         """Which one of its kind; None: the first, and for the CPU always."""
-        number = self.partition(":")[2]
+        number = str(self).partition(":")[2]
         return int(number) if number else None
 
     def __repr__(self) -> str:
@@ -74,9 +75,7 @@ def placed(array: Any, where: Any) -> Any:
         return array
     if wanted == CPU:
         return array.numbers("cpu()")
-    from gradwalk.compiler.backends.xla.machine import upload
-
-    return upload(np.asarray(array), wanted)
+    return loaders["xla"]().upload(np.asarray(array), wanted)
 
 
 class Target(NamedTuple):

@@ -28,7 +28,7 @@ class Machine:
     """Takes the place of NumPy for the ops on its arrays."""
 
     Array: type[FunctionalArray]  # the class of its arrays
-    Value: type  # of what they hold
+    Value: Any  # the class of what they hold
 
     # -- what a kind of machine decides --------------------------------------------------------
 

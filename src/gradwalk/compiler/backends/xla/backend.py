@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
@@ -19,7 +20,6 @@ from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.forwards.network import loop_forward
 from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
-from gradwalk.compiler.backends.xla.platform import jax
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import (
     Call,
@@ -56,8 +56,8 @@ class XlaExecutable:
         self.on_device = [(t, v) for t, v in program.updates if (t, v) not in on_host]
         self.host_program = Program(_needed(program, [v for _, v in on_host]), [], on_host)
         self.calls = _needed(program, [*program.results, *(v for _, v in self.on_device)])
-        self.streams = {t.source.number for t in streams}
-        self.jitted = jax().jit(self._run, donate_argnums=0)
+        self.streams = {_number(t) for t in streams}
+        self.jitted = jax.jit(self._run, donate_argnums=0)
 
     def __call__(
         self, arguments: Sequence[Any], memories: Sequence[Any], scalars: Sequence[float]
@@ -78,7 +78,7 @@ class XlaExecutable:
             if _is_scalar(target):
                 updates.append(value.item())
             else:
-                memories[target.source.number][...] = value
+                memories[_number(target)][...] = value
         on_device = any(isinstance(a, DeviceArray) for a in (*arguments, *memories))
         made = [DeviceArray(here, r) if on_device else np.array(r) for r in results]
         return made, updates
@@ -88,13 +88,13 @@ class XlaExecutable:
         memories = {**state, **words}
         values = source_values(self.program, given, memories, numbers)  # type: ignore[arg-type]
         wrong = _evaluate(self.calls, values)
-        ok = ~jax().numpy.any(jax().numpy.stack(wrong)) if wrong else np.True_
+        ok = ~jax.numpy.any(jax.numpy.stack(wrong)) if wrong else np.True_
         after = dict(state)
         for target, value in self.on_device:
-            number = target.source.number  # type: ignore[union-attr]
-            now = jax().numpy.asarray(values[value], target.dtype)
-            after[number] = jax().numpy.where(ok, now, state[number]) if wrong else now
-        return [jax().numpy.asarray(values[t], t.dtype) for t in self.program.results], after, ok
+            number = _number(target)
+            now = jax.numpy.asarray(values[value], target.dtype)
+            after[number] = jax.numpy.where(ok, now, state[number]) if wrong else now
+        return [jax.numpy.asarray(values[t], t.dtype) for t in self.program.results], after, ok
 
     def _on_host(self, arguments: Any, memories: Any, scalars: Any) -> list[tuple[Term, Any]]:
         """New values of runtime scalars and random streams."""
@@ -157,6 +157,12 @@ def _needed(program: Program, ends: Iterable[Term]) -> list[Call]:
     return kept[::-1]
 
 
+def _number(term: Term) -> int:
+    """The number of a memory."""
+    assert isinstance(term.source, Memory)
+    return term.source.number
+
+
 def _is_scalar(term: Term) -> bool:
     return isinstance(term.source, Scalar)
 
@@ -176,7 +182,8 @@ def _machine(arrays: Sequence[Any]) -> DeviceMachine:
     """The machine of the arrays; XLA on the CPU for NumPy's."""
     for array in arrays:
         if isinstance(array, DeviceArray):
-            return array.machine  # type: ignore[return-value]
+            found: DeviceMachine = array.machine
+            return found
     return machine(device("xla", 0))
 
 

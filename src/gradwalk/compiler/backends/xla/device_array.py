@@ -13,6 +13,7 @@ class DeviceArray(FunctionalArray):
     """Memory on a device: writes replace its value, and views of it see that."""
 
     __slots__ = ()
+    machine: Any
 
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
         """The elements, copied to the host."""

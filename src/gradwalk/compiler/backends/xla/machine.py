@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
-from gradwalk.compiler.backends.xla.platform import jax, jax_device
+from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
+from gradwalk.compiler.backends.xla.platform import jax_device
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.compiler.functional.machine import Machine, Shape
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
@@ -22,7 +24,7 @@ from gradwalk.tensors.devices import device
 class DeviceMachine(Machine):
     """Takes the place of NumPy for tensors on a device."""
 
-    Array, Value = DeviceArray, jax().Array
+    Array, Value = DeviceArray, jax.Array
 
     def __init__(self, where: device) -> None:
         self.device = where
@@ -41,7 +43,7 @@ class DeviceMachine(Machine):
             if thing.machine is not self:
                 raise RuntimeError(f"an array on {thing.machine.device} used on {self.device}")
             return thing
-        return DeviceArray(self, jax().device_put(np.asarray(thing), self.place))
+        return DeviceArray(self, jax.device_put(np.asarray(thing), self.place))
 
     def filled(self, shape: Shape, dtype: np.dtype[Any], number: Any) -> DeviceArray:
         """An array filled with one number."""
@@ -122,7 +124,7 @@ def _thawed(key: Any) -> Any:
 @functools.lru_cache(maxsize=4096)
 def _jitted(forward: Callable[..., Any], attrs: Hashable) -> Any:
     """The program of an op with fixed attributes."""
-    return jax().jit(functools.partial(forward, **_thawed(attrs)))
+    return jax.jit(functools.partial(forward, **_thawed(attrs)))
 
 
 @functools.cache
@@ -134,3 +136,8 @@ def machine(where: device) -> DeviceMachine:
 def upload(array: np.ndarray[Any, Any], where: device) -> DeviceArray:
     """A host array on a device."""
     return machine(where).array(array)
+
+
+def synchronize() -> None:
+    """Wait until the devices have computed everything they were given."""
+    jax.effects_barrier()

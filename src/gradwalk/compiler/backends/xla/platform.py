@@ -1,4 +1,4 @@
-"""JAX, imported when the first device is asked for, and the names of its devices.
+"""Devices of JAX by our names.
 
 "cuda" and "tpu" are JAX's "gpu" and "tpu"; "xla" is XLA on the CPU, for tests and for machines
 without an accelerator.
@@ -9,34 +9,19 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import jax
+
 from gradwalk.tensors.devices import device
 
 PLATFORMS = {"cuda": "gpu", "tpu": "tpu", "xla": "cpu"}
 
 
-@functools.cache
-def jax() -> Any:
-    """The module; raises with what to install. It gets 64-bit dtypes: gradwalk's integers are."""
-    try:
-        import jax as module
-    except ImportError as error:
-        raise RuntimeError(
-            "tensors on a device need JAX, which is not installed.\n"
-            'Fix: pip install "gradwalk[xla]" (for a GPU also: pip install "jax[cuda13]")'
-        ) from error
-    module.config.update("jax_enable_x64", True)
-    return module
-
-
 def devices_of(kind: str) -> list[Any]:
     """JAX's devices of one of our kinds; none if this machine has none."""
     try:
-        found: list[Any] = jax().local_devices(backend=PLATFORMS[kind])
-    except RuntimeError as error:
-        if "not installed" in str(error):
-            raise
+        return list(jax.local_devices(backend=PLATFORMS[kind]))
+    except RuntimeError:
         return []
-    return found
 
 
 @functools.cache
