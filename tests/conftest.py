@@ -18,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 QUICK_CASES = 10
+# They have tests of 20 seconds, which begin first: at the end the other workers would be idle.
+LONG = ("test_translate.py", "test_wheel.py", "test_site.py", "test_walk.py", "test_run.py")
 sys.dont_write_bytecode = False  # was set from the environment when this process started
 
 settings.register_profile(
@@ -47,6 +49,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`make quick` runs QUICK_CASES of a test with many cases, spread evenly."""
     if config.option.markexpr != "not slow":
+        items.sort(key=lambda item: item.path.name not in LONG)
         return
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:

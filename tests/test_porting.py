@@ -82,23 +82,24 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def test_another_device_is_refused_wherever_it_is_named() -> None:
+def test_a_device_that_is_not_here_is_refused_wherever_it_is_named() -> None:
     for ask in (
-        lambda: gw.device("cuda"),
-        lambda: gw.zeros(1, device="cuda:0"),
-        lambda: gw.tensor([1.0], device="mps"),
-        lambda: gw.rand(1, device="cuda"),
-        lambda: gw.ones(1).to("cuda"),
-        lambda: gw.ones(1).new_zeros(1, device="cuda"),
-        lambda: gw.nn.Linear(1, 1).to(device="cuda"),
+        lambda: gw.zeros(1, device="cuda:99"),
+        lambda: gw.rand(1, device="cuda:99"),
+        lambda: gw.ones(1).to("cuda:99"),
+        lambda: gw.ones(1).to(99),
+        lambda: gw.ones(1).new_zeros(1, device="cuda:99"),
+        lambda: gw.nn.Linear(1, 1).to(device="cuda:99"),
     ):
-        with pytest.raises(ValueError, match="no device"):
+        with pytest.raises((ImportError, RuntimeError), match="JAX"):  # missing, or sees none
             ask()
+    with pytest.raises(ValueError, match="no device"):
+        gw.tensor([1.0], device="mps")
 
 
 def test_what_to_does_not_understand_is_refused() -> None:
-    with pytest.raises(TypeError, match="not 3"):
-        gw.ones(1).to(3)
+    with pytest.raises(TypeError, match=r"not 3\.5"):
+        gw.ones(1).to(3.5)
     with pytest.raises(TypeError, match="place"):
         gw.ones(1).to(place="cpu")
     with pytest.raises(TypeError, match="no option workers"):

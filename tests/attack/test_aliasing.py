@@ -316,7 +316,7 @@ LEFT_OUT = """
     is_same_size is_tensor load manual_seed no_grad numel promote_types randperm save
     set_default_dtype set_grad_enabled set_num_threads set_rng_state backward data_ptr element_size
     get_device is_contiguous is_signed ndimension nelement random_ register_hook retain_grad stride
-    tolist LinAlgError bernoulli_
+    tolist LinAlgError bernoulli_ cuda
 """
 
 

@@ -96,7 +96,7 @@ def test_a_toy_backend_trains_a_network(toy: str) -> None:
 
 
 def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(ValueError, match="backend is one of numpy, llvm, not 'toy'"):
+    with pytest.raises(ValueError, match="backend is one of numpy, llvm, xla, not 'toy'"):
         gw.compile(lambda x: x, backend="toy")
 
 

@@ -173,6 +173,8 @@ class Compiled(Introspection):
         try:
             return pipeline.build(program, layout, backend, self.fast_math)
         except ImportError as error:
+            if backend == "xla":
+                raise
             global _warned_of_fallback
             if not _warned_of_fallback:
                 _warned_of_fallback = True

@@ -123,9 +123,11 @@ def quietly(function: Callable[..., R], *args: Any, **keywords: Any) -> R:
 def filled(shape: tuple[int, ...], dtype: Any, number: int, beside: Any = None) -> Any:
     """A new array of ones or zeros, on the device of another array; a constant of the program
     while one is traced."""
-    machine = state.here.tracer or getattr(beside, "machine", None)
-    if machine is not None:
-        return machine.filled(shape, dtype, number)
+    tracer = state.here.tracer
+    if tracer is None and getattr(beside, "on_device", False):
+        tracer = beside.machine
+    if tracer is not None:
+        return tracer.filled(shape, dtype, number)
     return np.ones(shape, dtype) if number else np.zeros(shape, dtype)
 
 

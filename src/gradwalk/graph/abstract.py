@@ -20,6 +20,7 @@ class AbstractArray:
     """
 
     __slots__ = ()
+    on_device = False  # whether it has values after all, in the memory of a device
 
     def become(self, op: Any, operands: list[Any], attrs: dict[str, Any]) -> None:
         """Take the value of op(*operands)."""

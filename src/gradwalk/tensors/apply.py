@@ -179,10 +179,10 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def machine_of(things: Sequence[Any]) -> Any:
-    """What computes with these tensors and numbers instead of NumPy; None if that does."""
+    """What computes with tensors on a device; None if NumPy does."""
     for thing in things:
         if isinstance(thing, Tensor) and thing._array.__class__ is not np.ndarray:
-            return thing._array.machine
+            return thing._array.machine if thing._array.on_device else None
     return None
 
 

@@ -6,7 +6,7 @@ JAX gets 64-bit dtypes here, because gradwalk's integers have them.
 try:
     import jax
 except ImportError as _error:
-    raise RuntimeError(
+    raise ImportError(
         "tensors on a device need JAX, which is not installed.\n"
         'Fix: pip install "gradwalk[xla]" (for a GPU also: pip install "jax[cuda13]")'
     ) from _error

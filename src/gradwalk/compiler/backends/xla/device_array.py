@@ -14,6 +14,7 @@ class DeviceArray(FunctionalArray):
 
     __slots__ = ()
     machine: Any
+    on_device = True
 
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
         """The elements, copied to the host."""
