@@ -41,7 +41,7 @@ def test_the_reference_agrees_with_eager() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 1200, TOGETHER))
+@pytest.mark.parametrize("first", range(1000, 1100, TOGETHER))
 def test_more_compiled_programs(first: int) -> None:
     check(first, TOGETHER)
 
