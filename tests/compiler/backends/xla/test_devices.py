@@ -75,3 +75,16 @@ def test_training_is_that_of_the_cpu(compiled: bool) -> None:
         return [run(x, y).item() for _ in range(6)]
 
     np.testing.assert_allclose(losses("xla"), losses("cpu"), 1e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_index_out_of_range_raises(compiled: bool) -> None:
+    w = gw.ones(4, 2, device="xla", requires_grad=True)
+
+    def pick(i: Any) -> Any:
+        return w[i].sum() + gw.nn.functional.embedding(i, w).sum()
+
+    run = gw.compile(pick) if compiled else pick
+    assert run(gw.tensor([0, 3], device="xla")).item() == 8.0
+    with pytest.raises(IndexError, match="index 4 is out of range"):
+        run(gw.tensor([0, 4], device="xla"))

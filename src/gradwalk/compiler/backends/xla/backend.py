@@ -2,8 +2,10 @@
 
 State is one donated argument: XLA may write new values where the old ones were. Runtime scalars
 are another, so that a new learning rate compiles nothing. What depends on numbers of the host alone
-(step counts, the offset of a random stream) is computed there, so that no call waits for the
-device.
+(step counts, the offset of a random stream) is computed there.
+
+XLA does not fail at an index out of range, so a call also computes whether all of them were in
+range, waits for the answer, and changes no memory if one was not.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ import jax
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
-from gradwalk.compiler.backends.xla.bounds import bounds, out_of_range
+from gradwalk.compiler.backends.xla.bounds import bounds, complaint, out_of_range
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.forwards.network import loop_forward
 from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
+from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import (
     Call,
@@ -113,13 +116,8 @@ class XlaExecutable:
         for call in self.calls:
             args = [values[a] if isinstance(a, Term) else a for a in call.args]
             for index, length in bounds(call.op, args, call.attrs):
-                found = np.asarray(index)
-                wrong = found[(found < -length) | (found >= length)]
-                if wrong.size:
-                    return (
-                        f"index {wrong.min()} is out of range for a dimension of length {length}, "
-                        f"in {call.op.name}; nothing was changed"
-                    )
+                if out_of_range(index, length):
+                    return f"{complaint(index, length)}, in {call.op.name}; nothing was changed"
             _evaluate([call], values)
         return "an index is out of range; nothing was changed"
 
@@ -172,7 +170,7 @@ def _random_states(program: Program) -> set[Term]:
     return {
         call.args[0]
         for call in program.calls
-        if call.op.name.startswith("random_")
+        if call.op in (*ELEMENTWISE_RANDOM, random_permutation)
         and isinstance(call.args[0], Term)
         and isinstance(call.args[0].source, Memory)
     }

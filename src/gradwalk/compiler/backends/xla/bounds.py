@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.indexing import Index, getitem, put, setitem, winners
@@ -47,3 +49,10 @@ def _dimensions(part: Any) -> int:
 def out_of_range(index: Any, length: int) -> Any:
     """Whether any element is; negative ones count from the end."""
     return ((index < -length) | (index >= length)).any()
+
+
+def complaint(index: Any, length: int) -> str:
+    """The message for an index array that leaves its dimension."""
+    found = np.asarray(index)
+    wrong = found[(found < -length) | (found >= length)]
+    return f"index {wrong.min()} is out of range for a dimension of length {length}"

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from gradwalk.compiler.backends.xla.bounds import bounds, complaint, out_of_range
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
@@ -31,7 +32,10 @@ class DeviceMachine(Machine):
         self.place = jax_device(where)
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """Run one op."""
+        """Run one op; an index out of range raises, which XLA itself does not."""
+        for index, length in bounds(op, args, attrs):
+            if out_of_range(index, length):
+                raise IndexError(complaint(index, length))
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
