@@ -26,7 +26,6 @@ from gradwalk.engine.modes import current
 from gradwalk.graph.fork_locks import CALL, fork_safe
 from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
-from gradwalk.tensors.devices import CPU
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MOST_SPECIALIZATIONS = 8
@@ -169,7 +168,7 @@ class Compiled(Introspection):
     def _build(self, program: Program, layout: Any, device: Any) -> Any:
         """Compile a program with the backend, or with XLA on a device; without llvmlite, with
         NumPy."""
-        backend = self.backend if device == CPU else "xla"
+        backend = self.backend_on(device)
         try:
             return pipeline.build(program, layout, backend, self.fast_math)
         except ImportError as error:

@@ -192,7 +192,10 @@ def explain(compiled: Compiled, specialization: Specialization, time: bool = Fal
         _arguments(compiled, specialization),
         captured,
         list(dict.fromkeys(map(str, trace.scalars))),
-        [program_report(title, one, compiled.backend) for title, one in executables],
+        [
+            program_report(title, one, compiled.backend_on(trace.device))
+            for title, one in executables
+        ],
         specialization.unchecked,
     )
     if time:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gradwalk.compiler.introspect.tensor_names import source_names
 from gradwalk.compiler.ir.listing import lines_of, listing
 from gradwalk.graph.source import caller, source_line
+from gradwalk.tensors.devices import CPU
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
@@ -62,15 +63,20 @@ class Introspection:
 
         return explain(self, self._newest(), time)  # type: ignore[arg-type]
 
+    def backend_on(self, device: Any) -> str:
+        """The backend of programs that run on a device."""
+        return self.backend if device == CPU else "xla"
+
     def source(self, kernel: int | None = None, form: str | None = None) -> PrintedText:
         """The kernels as LLVM text and as this machine's assembly: all, or the one with this number
         in `explain()`. `form` is "llvm" or "assembly"; by default both."""
         check_form(form)
-        executable = self._newest().executable
+        newest = self._newest()
+        executable = newest.executable
         if executable.plan is None:
-            return PrintedText(
-                f"; {self.name} is run by {self.backend}, op by op: there is no code"
-            )
+            backend = self.backend_on(newest.trace.device)
+            how = "its code is not shown yet" if backend == "xla" else "op by op: there is no code"
+            return PrintedText(f"; {self.name} is run by {backend}, {how}")
         kernels = executable.kernels
         if kernel is not None and not -len(kernels) <= kernel < len(kernels):
             raise IndexError(f"there is no kernel {kernel}: explain() has {len(kernels)}")
