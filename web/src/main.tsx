@@ -83,7 +83,8 @@ root.id = "app";
 document.body.append(root);
 
 // Drawn once the fonts are there, so that nothing moves; a network that is slow is not waited for.
-void Promise.race([
-  Promise.allSettled([...document.fonts].map((font) => font.load())),
-  new Promise((done) => setTimeout(done, 1000)),
-]).then(() => render(<App />, root));
+// Asked for again after that: until the page has a size the browser may start over with its faces.
+const loadFonts = () => Promise.allSettled([...document.fonts].map((font) => font.load()));
+void Promise.race([loadFonts(), new Promise((done) => setTimeout(done, 1000))])
+  .then(() => render(<App />, root))
+  .then(loadFonts);
