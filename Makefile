@@ -16,7 +16,7 @@ moved := moved
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test fresh quick lint format bench torch docs page browser clean $(moved)
+.PHONY: help run test devices fresh quick lint format bench torch docs page browser clean $(moved)
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\): .*## /\1 — /p' Makefile | awk -F ' — ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ run: .venv/.run-ready ## set up what is needed and open the studio
 test: lint web/node_modules/.ready browser ## set up what is needed, then lint, format check, types and every test
 	@echo "== every test"
 	@$(pytest) -n $$(($(cores) + 1)) $(ARGS)
+
+devices: .venv/.devices-ready ## install JAX, then run the tests of devices on XLA's CPU; ARGS=-k mesh selects some
+	@$(pytest) -n $(cores) --devices $$(find tests -type d -name xla) $(ARGS)
 
 fresh: ## run and test a clone of the last commit as on a new machine; ARGS=tests/ops selects tests
 	@$(PYTHON) tools/fresh.py $(ARGS)
@@ -96,6 +99,11 @@ clean: ## remove everything these commands created: .venv, caches, built package
 .venv/.dev-ready: .venv/.run-ready
 	@echo "== installing the development tools and PyTorch, the tests' oracle (large) into .venv"
 	@$(pip) install --editable ".[dev]"
+	@touch $@
+
+.venv/.devices-ready: .venv/.dev-ready
+	@echo "== installing JAX into .venv"
+	@$(pip) install --editable ".[dev,xla]"
 	@touch $@
 
 .venv/.docs-ready: .venv/.run-ready

@@ -31,6 +31,11 @@ settings.register_profile(
 settings.register_profile("quick", settings.get_profile("gradwalk"), max_examples=15)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make devices` runs the tests that need JAX: those in folders named `xla`."""
+    parser.addoption("--devices", action="store_true", help="run the tests that need JAX")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """`make quick` tries fewer hypothesis examples; `make test` tries all."""
     settings.load_profile("quick" if config.option.markexpr == "not slow" else "gradwalk")
@@ -38,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`make quick` does not read a file whose tests are all slow, nor the attacks."""
+    if collection_path.name == "xla" and not config.getoption("--devices"):
+        return True
     if config.option.markexpr != "not slow" or not collection_path.name.startswith("test_"):
         return None
     if collection_path.parent.name == "attack":

@@ -10,8 +10,6 @@ import pytest
 
 import gradwalk as gw
 
-pytest.importorskip("jax")
-
 
 def test_moving_there_and_back() -> None:
     x = gw.arange(6.0).reshape(2, 3)

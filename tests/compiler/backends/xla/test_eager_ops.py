@@ -10,7 +10,6 @@ import pytest
 import gradwalk as gw
 from tests.ops.samples.table import Sample, all_samples, in_both_precisions
 
-pytest.importorskip("jax")
 pytestmark = pytest.mark.slow
 
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-12}

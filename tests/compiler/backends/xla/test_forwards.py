@@ -12,22 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-jax = pytest.importorskip("jax")
-jax.config.update("jax_enable_x64", True)
-
-import jax.numpy as jnp  # noqa: E402
-
-import gradwalk as gw  # noqa: E402
-from gradwalk.compiler.backends.xla.forwards import FORWARDS  # noqa: E402
-from gradwalk.compiler.ir import compiler_ops  # noqa: E402
-from gradwalk.ops import TABLE  # noqa: E402
-from gradwalk.ops.core.op import Op  # noqa: E402
-from gradwalk.ops.core.operators import op_of_ufunc  # noqa: E402
-from tests.compiler.backends.test_numpy import tensors, with_gradients  # noqa: E402
-from tests.ops.samples.table import Sample, all_samples, each_sample  # noqa: E402
+import gradwalk as gw
+from gradwalk.compiler.backends.xla.forwards import FORWARDS
+from gradwalk.compiler.ir import compiler_ops
+from gradwalk.ops import TABLE
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.operators import op_of_ufunc
+from tests.compiler.backends.test_numpy import tensors, with_gradients
+from tests.ops.samples.table import Sample, all_samples, each_sample
 
 COMPILER_OPS = [op for op in vars(compiler_ops).values() if isinstance(op, Op)]
 OPS = {op.name: op for op in (*TABLE.values(), *COMPILER_OPS)}

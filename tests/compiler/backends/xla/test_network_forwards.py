@@ -9,9 +9,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gradwalk.compiler.backends.xla.forwards import linear, network
 from gradwalk.compiler.ir import loops
 from gradwalk.compiler.ir.program import Argument, Builder, Program, Term
 from gradwalk.compiler.ir.program import forward as without_residuals
@@ -19,11 +22,6 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from tests.compiler.backends.test_numpy import tensors, with_gradients
 from tests.ops.samples.table import all_samples
-
-jax = pytest.importorskip("jax")
-jax.config.update("jax_enable_x64", True)
-jnp = pytest.importorskip("jax.numpy")
-from gradwalk.compiler.backends.xla.forwards import linear, network  # noqa: E402
 
 pytestmark = pytest.mark.slow  # XLA compiles every call
 FORWARDS = {**linear.FORWARDS, **network.FORWARDS}

@@ -7,15 +7,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gradwalk.compiler.backends.xla.forwards.random import FORWARDS
 from gradwalk.compiler.ir import compiler_ops
-
-jax = pytest.importorskip("jax")
-jax.config.update("jax_enable_x64", True)
-jnp = pytest.importorskip("jax.numpy")
-from gradwalk.compiler.backends.xla.forwards.random import FORWARDS  # noqa: E402
 
 pytestmark = pytest.mark.slow  # XLA compiles every draw
 SHAPES = [(0,), (), (1,), (5,), (8,), (17,), (3, 5), (2, 0), (1001,), (131, 1001)]

@@ -8,7 +8,7 @@ try:
 except ImportError as _error:
     raise ImportError(
         "tensors on a device need JAX, which is not installed.\n"
-        'Fix: pip install jax (for a GPU: pip install "jax[cuda13]")'
+        'Fix: pip install "gradwalk[xla]" (for a GPU also: pip install "jax[cuda13]")'
     ) from _error
 
 jax.config.update("jax_enable_x64", True)
