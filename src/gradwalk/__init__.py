@@ -22,6 +22,7 @@ from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.tensors.creation import *
 from gradwalk.engine.guest_loaders import loaders as _loaders
+from gradwalk.tensors.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from gradwalk.tensors.devices import device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
@@ -45,7 +46,10 @@ from gradwalk.engine.transforms import (
 )
 from gradwalk.graph.source import set_source_lines
 from gradwalk.ops.core.dtypes import (
+    bfloat16 as _bfloat16,
     bool_ as bool,
+    float16,
+    float16 as half,
     float32 as float,
     float32,
     float64 as double,
@@ -101,6 +105,7 @@ __all__ = [
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
 __all__ += ["linalg", "studio"]
+__all__ += ["autocast", "float16", "get_autocast_dtype", "half", "is_autocast_enabled"]
 __all__ += _creation.__all__
 __all__ += _sampling.__all__
 __all__ += _names.__all__
@@ -129,6 +134,8 @@ def __getattr__(name: str) -> _Any:
 
         globals()[name] = getattr(compiled_function, name)
         return globals()[name]
+    if name == "bfloat16":  # NumPy has it from ml_dtypes, which need not be installed
+        return _bfloat16()
     if name in ("torch", "testing"):
         return _importlib.import_module(f"gradwalk.{name}")
     if name not in _INSIDE:

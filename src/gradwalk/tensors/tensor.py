@@ -18,7 +18,7 @@ from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
-from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.ops.core.dtypes import category, get_default_dtype, is_floating
 from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
 from gradwalk.ops.network.convolution import is_batch_last
@@ -161,7 +161,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
                     f"result of {self._node.op.name} ({self.line}). Use .detach()."
                 )
             return
-        if on and self._array.dtype.kind != "f":
+        if on and not is_floating(self._array.dtype):
             raise RuntimeError(
                 f"{name_of(self)} holds {self.dtype}: only floating-point tensors can "
                 "have gradients, because an integer cannot change by a little.\n"

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.ops.core.dtypes import get_default_dtype
+from gradwalk.tensors.autocast import Key, autocast_key
 
 UNALIGNED = "unaligned"
 
@@ -29,6 +30,7 @@ class Signature(NamedTuple):
 
     grad_enabled: bool
     default_dtype: np.dtype[Any]
+    autocast: Key | None
     nesting: Hashable  # what is not a tensor or float, and where tensors and floats are
     tensors: tuple[TensorSignature, ...]
 
@@ -57,7 +59,7 @@ class Arguments:
                 for t in self.tensors
             ]
         )
-        self.signature = Signature(grad, get_default_dtype(), nesting, tensors)
+        self.signature = Signature(grad, get_default_dtype(), autocast_key(), nesting, tensors)
         self.values: list[Any] = self.tensors + floats if floats else self.tensors
 
     def _read(self, thing: Any, static: bool, known: dict[int, int], floats: list[float]) -> Any:

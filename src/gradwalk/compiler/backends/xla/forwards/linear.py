@@ -11,6 +11,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax.numpy import linalg
 
+from gradwalk.ops.core.dtypes import float32, is_half
+
 
 def _certain_inv(x: Any) -> Any:
     """The inverse; NaN of a matrix that is singular but for rounding, where NumPy's raises."""
@@ -58,10 +60,36 @@ def _pinv(x: Any, *, atol: float, rtol: float | None) -> Any:
     return vh.mT @ (scale[..., None] * u.mT)
 
 
+def matmul(x: Any, y: Any) -> Any:
+    """A matrix product; of halves, their products are added in float32 and rounded once."""
+    return wide_matmul(x, y).astype(jnp.result_type(x, y))
+
+
+def wide_matmul(x: Any, y: Any) -> Any:
+    """The same before it is rounded."""
+    return jnp.matmul(x, y, preferred_element_type=sum_dtype(x, y))
+
+
+def sum_dtype(*operands: Any) -> Any:
+    """The dtype that products of these operands are added in."""
+    dtype = jnp.result_type(*operands)
+    return float32 if is_half(dtype) else dtype
+
+
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
+    total = wide_matmul(x, weight.mT)
+    return (total + bias.astype(total.dtype)).astype(jnp.result_type(x, weight))
+
+
+def _einsum(*operands: Any, equation: str) -> Any:
+    total = jnp.einsum(equation, *operands, preferred_element_type=sum_dtype(*operands))
+    return total.astype(jnp.result_type(*operands))
+
+
 FORWARDS: dict[str, Any] = {
-    "matmul": jnp.matmul,
-    "linear": lambda x, weight, bias: jnp.matmul(x, weight.mT) + bias,
-    "einsum": lambda *xs, equation: jnp.einsum(equation, *xs),
+    "matmul": matmul,
+    "linear": _linear,
+    "einsum": _einsum,
     "inv": linalg.inv,
     "solve": linalg.solve,
     "certain_inv": _certain_inv,
