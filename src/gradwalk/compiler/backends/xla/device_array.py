@@ -18,6 +18,7 @@ class DeviceArray(FunctionalArray):
 
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
         """The elements, copied to the host."""
+        self.machine.pending.settle()
         return np.array(self.term)
 
     @property
@@ -32,12 +33,13 @@ class DeviceArray(FunctionalArray):
         return super().strides
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        self.machine.pending.settle()
         return np.asarray(self.term, dtype)
 
     def __reduce__(self) -> Any:
         from gradwalk.compiler.backends.xla.machine import upload
 
-        return upload, (np.asarray(self.term), self.machine.device)
+        return upload, (self.numbers("pickle"), self.machine.device)
 
     def __repr__(self) -> str:
         return f"<{self.machine.device} {self.dtype.name}{list(self.shape)}>"
