@@ -60,7 +60,7 @@ class XlaExecutable:
         self.host_program = Program(_needed(program, [v for _, v in on_host]), [], on_host)
         self.calls = _needed(program, [*program.results, *(v for _, v in self.on_device)])
         self.streams = {_number(t) for t in streams}
-        self.jitted = jax.jit(self._run, donate_argnums=0)
+        self.jitted: dict[Any, Any] = {}  # by the shardings of the state
 
     def __call__(
         self, arguments: Sequence[Any], memories: Sequence[Any], scalars: Sequence[float]
@@ -71,7 +71,8 @@ class XlaExecutable:
         words = {n: memories[n] for n in self.streams}
         given = [None if a is None else here.array(a).term for a in arguments]
         changed = self._on_host(arguments, memories, scalars)
-        results, state, ok = self.jitted(state, words, given, np.array(scalars, np.float64))
+        jitted = self._jitted(here.placement(list(state.values())), state)
+        results, state, ok = jitted(state, words, given, np.array(scalars, np.float64))
         for number, value in state.items():
             _put(memories[number], value)
         if not ok:
@@ -85,6 +86,15 @@ class XlaExecutable:
         on_device = any(isinstance(a, DeviceArray) for a in (*arguments, *memories))
         made = [DeviceArray(here, r) if on_device else np.array(r) for r in results]
         return made, updates
+
+    def _jitted(self, placement: Any, state: dict[int, Any]) -> Any:
+        """The function for XLA; updated state has the shardings that it had before."""
+        if placement not in self.jitted:
+            after = None if placement is None else dict(zip(state, placement, strict=True))
+            self.jitted[placement] = jax.jit(
+                self._run, donate_argnums=0, out_shardings=(None, after, None)
+            )
+        return self.jitted[placement]
 
     def _run(self, state: Any, words: Any, given: Any, numbers: Any) -> Any:
         """What XLA compiles: results, all memories, and whether every index was in range."""
