@@ -14,6 +14,7 @@ from gradwalk import cuda as cuda
 from gradwalk.random import sampling as _sampling
 from gradwalk import linalg as linalg
 from gradwalk import data as data
+from gradwalk import distributed as distributed
 from gradwalk import io as io
 from gradwalk import nn as nn
 from gradwalk import optim as optim
@@ -22,6 +23,7 @@ from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.tensors.creation import *
 from gradwalk.engine.guest_loaders import loaders as _loaders
+from gradwalk.distributed import Mesh, distribute
 from gradwalk.tensors.devices import device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
@@ -101,6 +103,7 @@ __all__ = [
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
 __all__ += ["linalg", "studio"]
+__all__ += ["Mesh", "distribute", "distributed"]
 __all__ += _creation.__all__
 __all__ += _sampling.__all__
 __all__ += _names.__all__

@@ -80,9 +80,9 @@ class XlaExecutable:
         self.kept = sorted(memories - set(self.changed) - set(self.streams))
         self.constants = [t for t in sources if _is_large(t)]
         self.checked = bool(finite) or any(map(_may_fail, self.calls))
-        self.jitted = jax.jit(self._run, donate_argnums=0)
+        self.jitted: dict[Any, Any] = {}  # by the shardings of the state
         self._uploaded: dict[DeviceMachine, list[Any]] = {}
-        self.shapes: Any = None  # of the arguments of `jitted`, once it ran
+        self.shapes: Any = None  # of the arguments of `_run`, once it ran
 
     def __call__(
         self, arguments: Sequence[Any], memories: Sequence[Any], scalars: Sequence[float]
@@ -96,7 +96,7 @@ class XlaExecutable:
         operands = self._operands(here, arguments, memories, scalars)
         if self.shapes is None:
             self.shapes = jax.tree.map(_shape_of, operands)
-        results, after, ok = self.jitted(*operands)
+        results, after, ok = self._jitted(here.placement(operands[0]))(*operands)
         for number, value in zip(self.changed, after, strict=True):
             _put(memories[number], value)
         if self.checked:
@@ -130,6 +130,15 @@ class XlaExecutable:
             constants,
             here.pending.flag if self.checked else None,
         )
+
+    def _jitted(self, placement: Any) -> Any:
+        """The function for XLA; updated state has the shardings that it had before."""
+        if placement not in self.jitted:
+            after = None if placement is None else list(placement)
+            self.jitted[placement] = jax.jit(
+                self._run, donate_argnums=0, out_shardings=(None, after, None)
+            )
+        return self.jitted[placement]
 
     def _run(
         self,
