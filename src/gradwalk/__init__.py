@@ -14,6 +14,7 @@ from gradwalk import cuda as cuda
 from gradwalk.random import sampling as _sampling
 from gradwalk import linalg as linalg
 from gradwalk import data as data
+from gradwalk import distributed as distributed
 from gradwalk import io as io
 from gradwalk import nn as nn
 from gradwalk import optim as optim
@@ -23,6 +24,7 @@ from gradwalk import utils as utils
 from gradwalk.tensors.creation import *
 from gradwalk.engine.guest_loaders import loaders as _loaders
 from gradwalk.tensors.autocast import autocast, get_autocast_dtype, is_autocast_enabled
+from gradwalk.distributed import Mesh, distribute
 from gradwalk.tensors.devices import device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
@@ -106,6 +108,7 @@ __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "na
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
 __all__ += ["linalg", "studio"]
 __all__ += ["autocast", "float16", "get_autocast_dtype", "half", "is_autocast_enabled"]
+__all__ += ["Mesh", "distribute", "distributed"]
 __all__ += _creation.__all__
 __all__ += _sampling.__all__
 __all__ += _names.__all__

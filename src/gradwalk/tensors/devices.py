@@ -24,6 +24,8 @@ class device(str):
 
     def __new__(cls, type: Any = "cpu", index: int | None = None) -> device:
         """`device("cuda", 1)` is `device("cuda:1")`; a number is a GPU."""
+        if isinstance(type, device) and index is None:
+            return type  # a mesh too
         if isinstance(type, int):
             type, index = "cuda", type
         kind, _, number = str(type).partition(":")
@@ -63,9 +65,9 @@ def device_of(array: Any) -> device:
 
 
 def numbered(where: Any) -> device:
-    """The device with its number, as a tensor has it: "cuda" is "cuda:0"."""
-    wanted = where if where.__class__ is device else device(where)
-    return wanted if wanted.type == "cpu" or wanted.index is not None else device(wanted.type, 0)
+    """The device with its number, as a tensor has it: "cuda" is "cuda:0". A mesh has none."""
+    wanted = device(where)
+    return device(f"{wanted}:0") if wanted in KINDS and wanted != CPU else wanted
 
 
 def placed(array: Any, where: Any) -> Any:

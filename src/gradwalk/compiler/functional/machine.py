@@ -45,6 +45,10 @@ class Machine:
         """An array filled with one number."""
         raise NotImplementedError
 
+    def filled_like(self, x: Any, dtype: np.dtype[Any], number: Any) -> Any:
+        """An array of the shape of another, filled with one number."""
+        return self.filled(x.shape, dtype, number)
+
     def values(self, op: Op, operands: Sequence[Any]) -> list[Any]:
         """The operands of an op as values and plain numbers."""
         raise NotImplementedError

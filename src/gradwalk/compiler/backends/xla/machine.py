@@ -12,11 +12,13 @@ import numpy as np
 from gradwalk.compiler.backends.xla.bounds import bounds, complaint, out_of_range
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
+from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
+from gradwalk.compiler.backends.xla.platform import devices_everywhere, jax_device
 from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
-from gradwalk.compiler.backends.xla.platform import jax_device
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.compiler.functional.machine import Machine, Shape
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
+from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
 from gradwalk.ops.core.op import Op
 from gradwalk.tensors.devices import device
@@ -30,12 +32,13 @@ class DeviceMachine(Machine):
     def __init__(self, where: device) -> None:
         self.device = where
         self.place = jax_device(where)
+        self.pending = PendingSteps()
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op; an index out of range raises, which XLA itself does not."""
-        for index, length in bounds(op, args, attrs):
-            if out_of_range(index, length):
-                raise IndexError(complaint(index, length))
+        for bound in bounds(op, args, attrs):
+            if out_of_range(*bound):
+                raise IndexError(complaint(bound))
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
@@ -55,6 +58,27 @@ class DeviceMachine(Machine):
             return DeviceArray(self, self.fitted(number, shape, dtype))
         return self.array(np.full(shape, number, dtype))
 
+    def kept_in_place(self, before: Any, value: Any) -> Any:
+        """The new value of memory, on the devices that had the value before."""
+        return value
+
+    def on_host(self, value: Any) -> np.ndarray[Any, Any]:
+        """A copy of the elements, once all steps before are known to be right."""
+        self.pending.settle()
+        return np.array(value)
+
+    def pickled(self, value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """A function and arguments that make an array of this value again."""
+        return upload, (self.on_host(value), self.device)
+
+    def placement(self, values: Sequence[Any]) -> Any:
+        """The shardings that updates of these values must have; None: there is one device."""
+        return None
+
+    def fix_for(self, shape: Shape) -> str:
+        """How to bring a tensor of this shape here."""
+        return f"Fix: move one of them, with .to({str(self.device)!r})."
+
     def values(self, op: Op, operands: Sequence[Any]) -> list[Any]:
         """Arrays as values; NumPy's are copied to the device."""
         kinds = (FunctionalArray, np.ndarray, np.generic)
@@ -72,8 +96,7 @@ class DeviceMachine(Machine):
                 f"an operation on tensors of two devices: {name_of(mine)} is on {mine.device}, "
                 f"{name_of(tensor)} is on {tensor.device}.\n"
                 f"  {mine.device}: made at {made_at(mine)}\n"
-                f"  {tensor.device}: made at {made_at(tensor)}\n"
-                f"Fix: move one of them, with .to({str(mine.device)!r})."
+                f"  {tensor.device}: made at {made_at(tensor)}\n" + self.fix_for(array.shape)
             )
 
     def layout(
@@ -133,13 +156,28 @@ def _jitted(forward: Callable[..., Any], attrs: Hashable) -> Any:
 
 @functools.cache
 def machine(where: device) -> DeviceMachine:
-    """The one machine of a device."""
+    """The one machine of a device, or of a mesh."""
+    if isinstance(where, Mesh):
+        from gradwalk.compiler.backends.xla.mesh_machine import MeshMachine
+
+        return MeshMachine(where)
     return DeviceMachine(where)
 
 
 def upload(array: np.ndarray[Any, Any], where: device) -> DeviceArray:
     """A host array on a device."""
     return machine(where).array(array)
+
+
+def spread(array: Any, mesh: Mesh, sharding: Sharding) -> DeviceArray:
+    """An array divided over the devices of a mesh."""
+    made: DeviceArray = machine(mesh).spread(array, sharding)  # type: ignore[attr-defined]
+    return made
+
+
+def count_everywhere(kind: str) -> int:
+    """How many devices of a kind there are in all processes."""
+    return len(devices_everywhere(kind))
 
 
 def synchronize() -> None:

@@ -24,6 +24,14 @@ def devices_of(kind: str) -> list[Any]:
         return []
 
 
+def devices_everywhere(kind: str) -> list[Any]:
+    """The devices of a kind in all processes, in JAX's order."""
+    try:
+        return list(jax.devices(PLATFORMS[kind]))
+    except RuntimeError:
+        return []
+
+
 @functools.cache
 def jax_device(where: device) -> Any:
     """The device of JAX; raises if this machine does not have it."""
