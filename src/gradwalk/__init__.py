@@ -4,10 +4,11 @@ import builtins as _builtins
 import importlib as _importlib
 from math import e, inf, nan, pi
 
-from numpy import dtype, finfo, iinfo, newaxis
+from numpy import dtype, iinfo, newaxis
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
+from gradwalk import amp as amp
 from gradwalk import autograd as autograd
 from gradwalk.tensors import creation as _creation
 from gradwalk import cuda as cuda
@@ -56,7 +57,9 @@ from gradwalk.ops.core.dtypes import (
     float32,
     float64 as double,
     float64,
+    finfo,
     get_default_dtype,
+    get_float32_matmul_precision,
     int16,
     int16 as short,
     int32 as int,
@@ -66,6 +69,7 @@ from gradwalk.ops.core.dtypes import (
     int8,
     promote_types,
     set_default_dtype,
+    set_float32_matmul_precision,
     uint8,
 )
 from gradwalk.ops.core.op import Op, OpError, define, elementwise
@@ -107,6 +111,7 @@ __all__ = [
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
 __all__ += ["linalg", "studio"]
+__all__ += ["amp", "get_float32_matmul_precision", "set_float32_matmul_precision"]
 __all__ += ["autocast", "float16", "get_autocast_dtype", "half", "is_autocast_enabled"]
 __all__ += ["Mesh", "distribute", "distributed"]
 __all__ += _creation.__all__

@@ -25,6 +25,7 @@ def write_arguments(text: CallText, args: Any, keywords: Any, static: frozenset[
     text.conditions += [
         f"here.grad_enabled is not {signature.grad_enabled}",
         text.differs("dtypes._default", signature.default_dtype),
+        text.differs("dtypes._matmul_precision", signature.matmul_precision),
         "here.autocast is not None",
     ]
     if signature.autocast is not None:

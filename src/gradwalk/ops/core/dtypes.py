@@ -23,6 +23,7 @@ bool_ = np.dtype(np.bool_)
 
 _CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2}
 _default = float32
+_matmul_precision = "highest"
 
 
 def bfloat16() -> np.dtype[Any]:
@@ -35,6 +36,21 @@ def bfloat16() -> np.dtype[Any]:
             'Fix: pip install "gradwalk[xla]", or use gradwalk.float16'
         ) from error
     return np.dtype(ml_dtypes.bfloat16)
+
+
+def finfo(dtype: Any) -> Any:
+    """The limits of a floating-point dtype: `max`, `min`, `eps`, `tiny`, `bits`.
+
+    >>> import gradwalk as gw
+    >>> float(gw.finfo(gw.float16).max)
+    65504.0
+    """
+    kind = np.dtype(dtype)
+    if not is_bfloat16(kind):
+        return np.finfo(kind)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
@@ -99,6 +115,27 @@ def set_default_dtype(dtype: Any) -> None:
     if not is_floating(chosen):
         raise TypeError(f"the default dtype must be a floating-point one, not {chosen}")
     _default = chosen
+
+
+_PRECISIONS = ("highest", "high", "medium")
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """How exactly devices multiply float32 matrices: "highest" in float32, "high" in TF32,
+    "medium" in bfloat16; sums are in float32. On the CPU it changes nothing.
+
+    >>> import gradwalk as gw
+    >>> gw.set_float32_matmul_precision("highest")
+    """
+    global _matmul_precision
+    if precision not in _PRECISIONS:
+        raise ValueError(f"the precision is one of {', '.join(_PRECISIONS)}, not {precision!r}")
+    _matmul_precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` set."""
+    return _matmul_precision
 
 
 def category(dtype: np.dtype[Any]) -> int:

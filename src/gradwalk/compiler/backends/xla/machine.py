@@ -20,6 +20,8 @@ from gradwalk.compiler.functional.machine import Machine, Shape
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
 from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
+from gradwalk.ops.core.dtypes import get_float32_matmul_precision
+from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.core.op import Op
 from gradwalk.tensors.devices import device
 
@@ -42,7 +44,8 @@ class DeviceMachine(Machine):
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
-        return _jitted(forward, _frozen(attrs))(*args)
+        precision = get_float32_matmul_precision() if op.name in PRODUCTS else ""
+        return _jitted(forward, _frozen(attrs), precision)(*args)
 
     def array(self, thing: Any) -> DeviceArray:
         """The array on this device."""
@@ -149,8 +152,8 @@ def _thawed(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(forward: Callable[..., Any], attrs: Hashable) -> Any:
-    """The program of an op with fixed attributes."""
+def _jitted(forward: Callable[..., Any], attrs: Hashable, precision: str) -> Any:
+    """The program of an op with fixed attributes, which multiplies with a precision."""
     return jax.jit(functools.partial(forward, **_thawed(attrs)))
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 from jax.numpy import linalg
 
-from gradwalk.ops.core.dtypes import float32, is_half
+from gradwalk.ops.core.dtypes import float32, get_float32_matmul_precision, is_half
 
 
 def _certain_inv(x: Any) -> Any:
@@ -60,20 +61,29 @@ def _pinv(x: Any, *, atol: float, rtol: float | None) -> Any:
     return vh.mT @ (scale[..., None] * u.mT)
 
 
-def matmul(x: Any, y: Any) -> Any:
-    """A matrix product; of halves, their products are added in float32 and rounded once."""
-    return wide_matmul(x, y).astype(jnp.result_type(x, y))
+def factors(*operands: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The operands of a product as a device multiplies them, and how: sums of halves are in
+    float32, and so are those of float32, which `set_float32_matmul_precision` may shorten."""
+    dtype = jnp.result_type(*operands)
+    precision = get_float32_matmul_precision()
+    if dtype == float32 and precision == "medium":
+        operands, dtype = tuple(x.astype(jnp.bfloat16) for x in operands), jnp.dtype(jnp.bfloat16)
+    if is_half(dtype):
+        return operands, {"preferred_element_type": float32, "precision": lax.Precision.DEFAULT}
+    exact = dtype != float32 or precision == "highest"
+    chosen = lax.Precision.HIGHEST if exact else lax.Precision.HIGH  # which is TF32 on a GPU
+    return operands, {"preferred_element_type": dtype, "precision": chosen}
 
 
 def wide_matmul(x: Any, y: Any) -> Any:
-    """The same before it is rounded."""
-    return jnp.matmul(x, y, preferred_element_type=sum_dtype(x, y))
+    """A matrix product; that of halves in float32."""
+    operands, options = factors(x, y)
+    return jnp.matmul(*operands, **options)
 
 
-def sum_dtype(*operands: Any) -> Any:
-    """The dtype that products of these operands are added in."""
-    dtype = jnp.result_type(*operands)
-    return float32 if is_half(dtype) else dtype
+def matmul(x: Any, y: Any) -> Any:
+    """A matrix product, rounded once."""
+    return wide_matmul(x, y).astype(jnp.result_type(x, y))
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
@@ -81,9 +91,9 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
     return (total + bias.astype(total.dtype)).astype(jnp.result_type(x, weight))
 
 
-def _einsum(*operands: Any, equation: str) -> Any:
-    total = jnp.einsum(equation, *operands, preferred_element_type=sum_dtype(*operands))
-    return total.astype(jnp.result_type(*operands))
+def _einsum(*xs: Any, equation: str) -> Any:
+    operands, options = factors(*xs)
+    return jnp.einsum(equation, *operands, **options).astype(jnp.result_type(*xs))
 
 
 FORWARDS: dict[str, Any] = {

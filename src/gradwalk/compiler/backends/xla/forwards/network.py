@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gradwalk.compiler.backends.xla.forwards.linear import matmul, sum_dtype, wide_matmul
+from gradwalk.compiler.backends.xla.forwards.linear import factors, matmul, wide_matmul
 from gradwalk.compiler.ir.program import Program
 
 Shape = tuple[int, ...]
@@ -62,8 +62,8 @@ def _binary_cross_entropy_logits(x: Any, target: Any) -> Any:
 
 def _convolved(x: Any, y: Any, *args: Any, **keywords: Any) -> Any:
     """A convolution; products of halves are added in float32."""
-    dtype = sum_dtype(x, y)
-    return lax.conv_general_dilated(x, y, *args, preferred_element_type=dtype, **keywords)
+    operands, options = factors(x, y)
+    return lax.conv_general_dilated(*operands, *args, **options, **keywords)
 
 
 def _wide_conv(
