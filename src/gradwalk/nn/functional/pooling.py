@@ -11,6 +11,7 @@ import numpy as np
 
 from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
 from gradwalk.ops.core.dtypes import float32, is_floating, uint8
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import div_trunc, floor
 from gradwalk.ops.elementwise.choice import clip, where
@@ -277,6 +278,7 @@ _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 
 
 @new_result
+@rounds_once
 def interpolate(
     input: Any,
     size: Size | None = None,
