@@ -195,7 +195,6 @@ def log_softmax(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -
     return softmax_ops.log_softmax(input, dim, dtype=dtype)
 
 
-@rounds_once
 def softmin(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """softmax(−x)."""
     return softmax(-input, dim, dtype=dtype)

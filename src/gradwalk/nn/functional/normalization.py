@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import no_grad, quietly
-from gradwalk.ops.core.dtypes import finfo, is_floating
+from gradwalk.ops.core.dtypes import finfo, is_floating, is_half
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import rsqrt
@@ -131,6 +131,8 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm needs running statistics when it is not training")
+        if is_half(running_var.dtype):  # they are not rounded again on the way
+            running_mean, running_var = running_mean.float(), running_var.float()
         scale = rsqrt(running_var + eps)
         if weight is not None:
             scale = scale * weight

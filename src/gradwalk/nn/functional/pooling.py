@@ -216,8 +216,8 @@ def adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
         matrix = np.zeros((wanted, own))
         for row, (start, stop) in enumerate(_bins(own, wanted)):
             matrix[row, start:stop] = 1 / (stop - start)
-        x = _along(x, matrix, lead + i)
-    return x
+        x = _along(x.float() if is_half(x.dtype) else x, matrix, lead + i)
+    return x if x.dtype == input.dtype else x.to(input.dtype)  # halves are rounded once
 
 
 adaptive_avg_pool1d = for_dimensions(

@@ -76,6 +76,7 @@ def _with_mean(deviation: Callable[..., Any], name: str, doc: str) -> Callable[.
     """The public function that returns `std` or `var` and the mean."""
 
     @public_as(name, doc, numpy=True)
+    @rounds_once
     def both(
         input: Any,
         dim: Dim | bool = None,
