@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
-from gradwalk.ops.core.dtypes import float32, is_floating, uint8
+from gradwalk.ops.core.dtypes import float32, is_floating, is_half, uint8
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import div_trunc, floor
