@@ -56,6 +56,10 @@ class Casting:
         self.key: Key = tuple((kind, dtypes[kind]) for kind in KINDS if kind in dtypes)
         self.known = known  # casts of parameters, None if they are not to be kept
 
+    def without_cache(self) -> Casting:
+        """The same, keeping no casts."""
+        return Casting(self.dtypes, None)
+
 
 def autocast_operands(here: Modes, op: Op, args: tuple[Any, ...], machine: Any) -> tuple[Any, ...]:
     """The operands of an op in the dtype that autocast chooses for it."""
@@ -139,7 +143,7 @@ def autocast_as(key: Key | None) -> Iterator[None]:
         switch(autocast=before)
 
 
-class autocast(contextlib.ContextDecorator):
+class autocast:
     """Inside, ops on a type of device choose their dtype: products run in half precision, what
     needs range or precision in float32. Also a decorator. Call backward outside.
 
@@ -186,8 +190,13 @@ class autocast(contextlib.ContextDecorator):
     def __exit__(self, *_: object) -> None:
         switch(autocast=self._before.pop())
 
-    def _recreate_cm(self) -> Self:
-        return type(self)(self.device, self.fast_dtype, self._enabled, self._keeps)
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def inside(*args: Any, **keywords: Any) -> Any:
+            with autocast(self.device, self.fast_dtype, self._enabled, self._keeps):
+                return function(*args, **keywords)
+
+        return inside  # type: ignore[return-value]
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
