@@ -143,10 +143,15 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
+    compute = op.forward
     if machine is not None:
-        if op.array_only:  # its definition in other ops can be compiled, and differentiated
-            return machine.expanded(op, args, attrs)
         machine.capture(*args)
+        if not op.array_only:
+            compute = machine.forward(op)
+        elif (whole := machine.whole(op)) is not None:
+            op, compute = whole, whole.forward  # made of ops of the machine
+        else:  # its definition in other ops can be compiled, and differentiated
+            return machine.expanded(op, args, attrs)
     arrays = []
     needs = False
     for argument in args:
@@ -161,7 +166,6 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if watcher is not None:
         watcher.began()
     try:
-        compute = op.forward if machine is None else machine.forward(op)
         result = quietly(compute, *arrays, **attrs)
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None

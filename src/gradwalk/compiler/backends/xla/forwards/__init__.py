@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradwalk.compiler.backends.xla.forwards import (
+    attention,
     elementwise,
     index,
     linear,
@@ -25,6 +26,7 @@ FORWARDS: dict[str, Callable[..., Any]] = {
     **shape.FORWARDS,
     **index.FORWARDS,
     **linear.FORWARDS,
+    **attention.FORWARDS,
     **network.FORWARDS,
     **random.FORWARDS,
 }
