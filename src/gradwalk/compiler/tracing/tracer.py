@@ -34,7 +34,7 @@ from gradwalk.engine.modes import switch
 from gradwalk.graph.abstract import is_array, traces
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of
-from gradwalk.ops.core.dtypes import float64, result_dtype
+from gradwalk.ops.core.dtypes import float64, is_number, result_dtype
 from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
 from gradwalk.ops.shape import reshaping as shaping
@@ -216,7 +216,7 @@ class Tracer(Machine):
         """A constant, for an array that the function makes of plain numbers."""
         if isinstance(array, Traced):
             return array
-        if array.size > 1 and array.dtype.kind in "fiub":
+        if array.size > 1 and is_number(array.dtype):
             bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
             if (bits == bits.flat[0]).all():
                 return self.filled(array.shape, array.dtype, array.flat[0])

@@ -21,6 +21,8 @@ from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
 from gradwalk.compiler.functional.whole_ops import WHOLE
 from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
+from gradwalk.ops.core.dtypes import get_float32_matmul_precision
+from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.core.op import Op
 from gradwalk.tensors.devices import device
 
@@ -43,7 +45,8 @@ class DeviceMachine(Machine):
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
-        return _jitted(forward, _frozen(attrs), self.device.type)(*args)
+        precision = get_float32_matmul_precision() if op.name in PRODUCTS else ""
+        return _jitted(forward, _frozen(attrs), self.device.type, precision)(*args)
 
     def whole(self, op: Op) -> Op | None:
         """A device has kernels for some composites."""
@@ -154,8 +157,9 @@ def _thawed(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(forward: Callable[..., Any], attrs: Hashable, kind: str) -> Any:
-    """The program of an op with fixed attributes for one kind of device."""
+def _jitted(forward: Callable[..., Any], attrs: Hashable, kind: str, precision: str) -> Any:
+    """The program of an op with fixed attributes for one kind of device; products have a
+    precision."""
 
     def run(*operands: Any) -> Any:
         traced_for.set(kind)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradwalk.compiler.backends.xla import platform
+from gradwalk.compiler.backends.xla.forwards.linear import matmul, wide_matmul
 
 MOST_WIDE = 256  # numbers of a head, for cuDNN
 
@@ -39,7 +40,7 @@ def forward(query: Any, key: Any, value: Any, *, scale: float, causal: bool) -> 
         out, pull = jax.vjp(_cudnn(scale, causal), query, key, value)
         return out, Pullback(pull, query.shape[:-1])
     weights, log_sum = _weights(query, key, scale, causal)
-    return _product(weights.astype(value.dtype), value), log_sum
+    return matmul(weights.astype(value.dtype), value), log_sum
 
 
 def backward(
@@ -53,26 +54,18 @@ def backward(
     scores = _scores(query, key, scale, causal)
     weights = jnp.exp(scores - log_sum[..., None])
     along = jnp.sum(_wide(g) * _wide(out), axis=-1, keepdims=True)
-    back = (weights * (_product(g, value.mT, wide=True) - along) * scale).astype(query.dtype)
+    back = (weights * (wide_matmul(g, value.mT) - along) * scale).astype(query.dtype)
     halved = weights.astype(value.dtype)
-    return _product(back, key), _product(back.mT, query), _product(halved.mT, g)
+    return matmul(back, key), matmul(back.mT, query), matmul(halved.mT, g)
 
 
 def _wide(x: Any) -> Any:
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-def _product(a: Any, b: Any, wide: bool = False) -> Any:
-    """A product; of half-precision numbers with float32 sums, rounded once or not at all."""
-    if a.dtype.itemsize >= 4:
-        return jnp.matmul(a, b)
-    product = jnp.matmul(a, b, preferred_element_type=jnp.float32)
-    return product if wide else product.astype(a.dtype)
-
-
 def _scores(query: Any, key: Any, scale: float, causal: bool) -> Any:
     """(..., queries, keys), at least in float32."""
-    scores = _product(query, key.mT, wide=True) * scale
+    scores = wide_matmul(query, key.mT) * scale
     if causal:
         seen = jnp.tri(*scores.shape[-2:], dtype=bool)
         scores = scores + jnp.where(seen, 0, -jnp.inf).astype(scores.dtype)  # NaN stays NaN

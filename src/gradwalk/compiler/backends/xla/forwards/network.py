@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gradwalk.compiler.backends.xla.forwards.linear import factors
 from gradwalk.compiler.ir.program import Program
 
 Shape = tuple[int, ...]
@@ -50,16 +51,22 @@ def _binary_cross_entropy_logits(x: Any, target: Any) -> Any:
 # -- convolution -----------------------------------------------------------------------------------
 
 
-def _conv(
+def _convolved(x: Any, y: Any, *args: Any, **keywords: Any) -> Any:
+    """A convolution; products of halves are added in float32."""
+    operands, options = factors(x, y)
+    return lax.conv_general_dilated(*operands, *args, **options, **keywords)
+
+
+def _wide_conv(
     x: Any, weight: Any, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
 ) -> Any:
-    return lax.conv_general_dilated(
-        x, weight, stride, padding, rhs_dilation=dilation, feature_group_count=groups
-    )
+    return _convolved(x, weight, stride, padding, rhs_dilation=dilation, feature_group_count=groups)
 
 
 def _conv_bias(x: Any, weight: Any, bias: Any, **attrs: Any) -> Any:
-    return _conv(x, weight, **attrs) + bias.reshape(len(bias), *(1,) * (x.ndim - 2))
+    total = _wide_conv(x, weight, **attrs)
+    bias = bias.astype(total.dtype).reshape(len(bias), *(1,) * (x.ndim - 2))
+    return (total + bias).astype(x.dtype)
 
 
 def _back_padding(
@@ -98,7 +105,7 @@ def _conv_input(
         split = weight.reshape(groups, outputs // groups, each, *kernel)
         weight = jnp.moveaxis(split, 0, 1).reshape(outputs // groups, groups * each, *kernel)
     same = tuple(range(ndim))
-    return lax.conv_general_dilated(
+    return _convolved(
         y,
         lax.rev(weight, same[2:]),
         (1,) * len(kernel),
@@ -107,7 +114,7 @@ def _conv_input(
         rhs_dilation=dilation,
         dimension_numbers=lax.ConvDimensionNumbers(same, _exchanged(ndim), same),
         feature_group_count=groups,
-    )
+    ).astype(y.dtype)
 
 
 def _conv_weight(
@@ -128,7 +135,7 @@ def _conv_weight(
         )
     ]
     exchanged = _exchanged(x.ndim)
-    return lax.conv_general_dilated(
+    return _convolved(
         x,
         y,
         dilation,
@@ -136,7 +143,7 @@ def _conv_weight(
         rhs_dilation=stride,
         dimension_numbers=lax.ConvDimensionNumbers(exchanged, exchanged, exchanged),
         batch_group_count=groups,
-    )
+    ).astype(x.dtype)
 
 
 # -- pooling ---------------------------------------------------------------------------------------
@@ -370,7 +377,7 @@ FORWARDS: dict[str, Any] = {
     "cross_entropy": lambda *operands, **attrs: _cross_entropy_forward(*operands, **attrs)[0],
     "binary_cross_entropy": _binary_cross_entropy,
     "binary_cross_entropy_logits": _binary_cross_entropy_logits,
-    "conv": _conv,
+    "conv": lambda x, weight, **attrs: _wide_conv(x, weight, **attrs).astype(x.dtype),
     "conv_bias": _conv_bias,
     "conv_input": _conv_input,
     "conv_weight": _conv_weight,
