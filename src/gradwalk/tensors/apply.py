@@ -150,10 +150,15 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         args = autocast_operands(here, op, args, machine)
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
+    compute = op.forward
     if machine is not None:
-        if op.array_only:  # its definition in other ops can be compiled, and differentiated
-            return _expanded(machine, op, args, attrs)
         machine.capture(*args)
+        if not op.array_only:
+            compute = machine.forward(op)
+        elif (whole := machine.whole(op)) is not None:
+            op, compute = whole, whole.forward  # made of ops of the machine
+        else:  # its definition in other ops can be compiled, and differentiated
+            return _expanded(machine, op, args, attrs)
     arrays = []
     needs = half = False
     for argument in args:
@@ -173,7 +178,6 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if half and machine is None:
             result = quietly(computed, op, arrays, attrs)
         else:
-            compute = op.forward if machine is None else machine.forward(op)
             result = quietly(compute, *arrays, **attrs)
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None

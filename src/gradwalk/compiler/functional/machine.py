@@ -53,6 +53,10 @@ class Machine:
         """The operands of an op as values and plain numbers."""
         raise NotImplementedError
 
+    def whole(self, op: Op) -> Op | None:
+        """The form of a composite that runs whole; None if its definition in other ops runs."""
+        return None
+
     def capture(self, *tensors: Any) -> None:
         """Tensors are about to be used in an operation."""
 

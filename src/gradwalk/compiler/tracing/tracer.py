@@ -23,6 +23,7 @@ from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.functional.functional_array import FunctionalArray, real_of
 from gradwalk.compiler.functional.machine import Machine
 from gradwalk.compiler.functional.memory_order import layout_of
+from gradwalk.compiler.functional.whole_ops import WHOLE
 from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term, forward
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
@@ -111,6 +112,10 @@ class Tracer(Machine):
                     f"compute {name} outside the compiled function.",
                 )
         return super().compute(op, operands, attrs)
+
+    def whole(self, op: Op) -> Op | None:
+        """A device runs some composites whole; code for the CPU is made of their definitions."""
+        return None if self.device == CPU else WHOLE.get(op)
 
     def fitted(self, value: Any, shape: Shape, dtype: np.dtype[Any]) -> Term:
         """A value cast and broadcast; a runtime scalar too."""

@@ -13,6 +13,7 @@ import jax
 from jax import lax
 
 from gradwalk.compiler.backends.xla.forwards import (
+    attention,
     elementwise,
     index,
     linear,
@@ -22,6 +23,7 @@ from gradwalk.compiler.backends.xla.forwards import (
     shape,
 )
 from gradwalk.compiler.backends.xla.forwards.promotion import is_plain
+from gradwalk.compiler.functional.whole_ops import PLAIN
 from gradwalk.ops.core.dtypes import float32, is_half
 from gradwalk.ops.core.halves import MOVES, PRODUCTS, half_of, narrowed
 
@@ -47,14 +49,15 @@ def _widened(x: Any) -> Any:
     return x
 
 
-# What moves halves, and what is fast because it multiplies them: it adds in float32 by itself.
-_AS_THEY_ARE = MOVES | PRODUCTS - {"lstm", "gru", "rnn"}
+# What moves halves, and what multiplies them or computes statistics: that adds in float32 itself.
+_AS_THEY_ARE = (MOVES | PRODUCTS - {"lstm", "gru", "rnn"}) | {op.name for op in PLAIN}
 _ALL: dict[str, Callable[..., Any]] = {
     **elementwise.FORWARDS,
     **reduce.FORWARDS,
     **shape.FORWARDS,
     **index.FORWARDS,
     **linear.FORWARDS,
+    **attention.FORWARDS,
     **network.FORWARDS,
     **random.FORWARDS,
 }
