@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.devices import gpt
+from benchmarks.devices import gpt, lstm, resnet
 
 ROUNDS, STEPS = 3, 10
 Make = Callable[[], Callable[[], Any]]
@@ -30,6 +30,16 @@ ROWS: dict[str, dict[str, Make]] = {
         "gradwalk": lambda: gpt.gradwalk_step(gpt.CHAR, True),
         "torch.compile": lambda: gpt.torch_step(gpt.CHAR, True),
         "jax": lambda: gpt.jax_step(gpt.CHAR, True),
+    },
+    "resnet": {
+        "gradwalk": resnet.gradwalk_step,
+        "torch.compile": resnet.torch_step,
+        "jax": resnet.jax_step,
+    },
+    "lstm": {
+        "gradwalk": lstm.gradwalk_step,
+        "torch": lstm.torch_step,
+        "jax": lstm.jax_step,
     },
 }
 
