@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -97,7 +98,8 @@ def compare(row: str, names: list[str]) -> None:
         for name, process in processes.items():
             rounds[name].append(ask(process, "go"))
     for name, process in processes.items():
-        process.stdin.close()  # type: ignore[union-attr]
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()  # type: ignore[union-attr]
         process.wait()
         if not all(rounds[name]):
             print(f"{row:12} {name:14} failed", flush=True)
