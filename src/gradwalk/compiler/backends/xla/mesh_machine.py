@@ -20,6 +20,7 @@ from gradwalk.compiler.backends.xla.machine import DeviceMachine, spread
 from gradwalk.compiler.backends.xla.platform import devices_everywhere
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.distributed.mesh import Axes, Mesh, Sharding
+from gradwalk.ops.core.op import Op
 
 if TYPE_CHECKING:
     from gradwalk.compiler.functional.machine import Shape
@@ -33,6 +34,12 @@ class MeshMachine(DeviceMachine):
         grid = np.array(devices_everywhere(where.type)).reshape(tuple(where.shape.values()))
         self.mesh = jax.sharding.Mesh(grid, tuple(where.shape))
         self.place = self.named(())
+
+    def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Run one op. On the CPU, wait for it: XLA's threads there block each other when two
+        programs communicate at once."""
+        outputs = super().call(op, args, attrs)
+        return jax.block_until_ready(outputs) if self.device.type == "xla" else outputs
 
     def named(self, sharding: Sharding) -> NamedSharding:
         """JAX's form of a sharding."""
