@@ -141,6 +141,7 @@ class Program:
     calls: list[Call]
     results: list[Term]
     updates: list[tuple[Term, Term]] = field(default_factory=list)
+    must_be_finite: list[Term] = field(default_factory=list)  # or the updates do not happen
     owned: bool = False  # no other program has its calls: a pass may replace their operands
 
     def __str__(self) -> str:
@@ -150,7 +151,7 @@ class Program:
 
     def ends(self) -> list[Term]:
         """The terms that the program computes: results and new values."""
-        return [*self.results, *(value for _, value in self.updates)]
+        return [*self.results, *(value for _, value in self.updates), *self.must_be_finite]
 
     def sources(self) -> list[Term]:
         """The terms that no call made, in order of first use; those only written come last."""
@@ -165,6 +166,7 @@ class Program:
             calls=calls,
             results=[now.get(t, t) for t in self.results],
             updates=[(target, now.get(t, t)) for target, t in self.updates],
+            must_be_finite=[now.get(t, t) for t in self.must_be_finite],
         )
 
     def consumers(self) -> dict[Term, list[Call]]:

@@ -168,8 +168,6 @@ class Tracer(Machine):
         owner = owner_of(array)
         if not owner.flags.writeable and owner.flags.owndata:  # it cannot change
             return self.constant(array)
-        if isinstance(array, FunctionalArray):  # on a device
-            self._runs_on(array)
         if id(array) in self.own_memories:
             owner = array
         if owner is array:
@@ -200,6 +198,8 @@ class Tracer(Machine):
         """The captured memory that an array owns."""
         known = self.storages.get(id(array))
         if known is None:
+            if isinstance(array, FunctionalArray):
+                self._runs_on(array)
             self.kept.append(array)
             source = Term(array.shape, array.dtype, source=Memory(len(self.storages)))
             traced = Traced(self, source, layout_of(array))

@@ -12,6 +12,7 @@ import numpy as np
 from gradwalk.compiler.backends.xla.bounds import bounds, complaint, out_of_range
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
+from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
 from gradwalk.compiler.backends.xla.platform import devices_everywhere, jax_device
 from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
 from gradwalk.compiler.functional.functional_array import FunctionalArray
@@ -31,12 +32,13 @@ class DeviceMachine(Machine):
     def __init__(self, where: device) -> None:
         self.device = where
         self.place = jax_device(where)
+        self.pending = PendingSteps()
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op; an index out of range raises, which XLA itself does not."""
-        for index, length in bounds(op, args, attrs):
-            if out_of_range(index, length):
-                raise IndexError(complaint(index, length))
+        for bound in bounds(op, args, attrs):
+            if out_of_range(*bound):
+                raise IndexError(complaint(bound))
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
@@ -65,7 +67,8 @@ class DeviceMachine(Machine):
         return True
 
     def on_host(self, value: Any) -> np.ndarray[Any, Any]:
-        """A copy of the elements."""
+        """A copy of the elements, once all steps before are known to be right."""
+        self.pending.settle()
         return np.array(value)
 
     def pickled(self, value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:

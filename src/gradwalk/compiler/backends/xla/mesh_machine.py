@@ -17,6 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.machine import DeviceMachine, spread
+from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
 from gradwalk.compiler.backends.xla.platform import devices_everywhere
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.distributed.mesh import Axes, Mesh, Sharding
@@ -34,6 +35,7 @@ class MeshMachine(DeviceMachine):
         grid = np.array(devices_everywhere(where.type)).reshape(tuple(where.shape.values()))
         self.mesh = jax.sharding.Mesh(grid, tuple(where.shape))
         self.place = self.named(())
+        self.pending = PendingSteps()
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op. On the CPU, wait for it: XLA's threads there block each other when two

@@ -290,9 +290,10 @@ def _rnn(
 
 
 def loop_forward(
-    run_body: Callable[[Program, Sequence[Any]], Sequence[Any]],
-) -> Callable[..., tuple[Any, ...]]:
-    """The forward of `loop` (ir/loops.py), given what runs a program on its arguments."""
+    run_body: Callable[[Program, Sequence[Any]], tuple[Sequence[Any], list[Any]]],
+) -> Callable[..., tuple[tuple[Any, ...], list[Any]]]:
+    """The forward of `loop` (ir/loops.py), given what runs a program on its arguments; both return
+    the results, and flags that are true if an index was out of range."""
 
     def forward(
         *operands: Any,
@@ -301,23 +302,23 @@ def loop_forward(
         reverse: bool,
         rows: int,
         histories: tuple[bool, ...],
-    ) -> tuple[Any, ...]:
+    ) -> tuple[tuple[Any, ...], list[Any]]:
         first, fixed = operands[rows : rows + len(histories)], operands[rows + len(histories) :]
         arrays = len(body.results) - len(histories)
 
         def step(states: Any, row: Any) -> tuple[Any, Any]:
-            results = run_body(body, [*row, *states, *fixed])
+            results, wrong = run_body(body, [*row, *states, *fixed])
             new = tuple(results[arrays:])
             kept = [state for state, whole in zip(new, histories) if whole]
-            return new, (list(results[:arrays]), kept)
+            return new, (list(results[:arrays]), kept, wrong)
 
-        last, (outputs, kept) = lax.scan(step, first, operands[:rows], count, reverse)
+        last, (outputs, kept, wrong) = lax.scan(step, first, operands[:rows], count, reverse)
         later = iter(kept)
         ends = (
             _history(start, next(later), reverse) if whole else end
             for start, end, whole in zip(first, last, histories)
         )
-        return *outputs, *ends
+        return (*outputs, *ends), [flags.any() for flags in wrong]
 
     return forward
 
