@@ -32,7 +32,7 @@ class DeviceMachine(Machine):
     def __init__(self, where: device) -> None:
         self.device = where
         self.place = jax_device(where)
-        self.pending = PendingSteps()
+        self.pending = PendingSteps(jax.device_put(np.True_, self.place))
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op; an index out of range raises, which XLA itself does not."""

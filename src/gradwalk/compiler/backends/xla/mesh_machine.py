@@ -35,7 +35,7 @@ class MeshMachine(DeviceMachine):
         grid = np.array(devices_everywhere(where.type)).reshape(tuple(where.shape.values()))
         self.mesh = jax.sharding.Mesh(grid, tuple(where.shape))
         self.place = self.named(())
-        self.pending = PendingSteps()
+        self.pending = PendingSteps(self._divided(np.asarray(True), self.place))
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op. On the CPU, wait for it: XLA's threads there block each other when two
@@ -58,12 +58,13 @@ class MeshMachine(DeviceMachine):
         target = self.named(sharding)
         if isinstance(array, DeviceArray) and array.machine is self:
             return DeviceArray(self, _resharded(target)(array.term))
-        host = np.asarray(array)
+        return DeviceArray(self, self._divided(np.asarray(array), target))
+
+    def _divided(self, host: np.ndarray[Any, Any], target: NamedSharding) -> jax.Array:
         if target.is_fully_addressable:
-            return DeviceArray(self, jax.device_put(host, target))
+            return jax.device_put(host, target)
         # device_put would compare the array between all processes
-        value = jax.make_array_from_callback(host.shape, target, host.__getitem__)
-        return DeviceArray(self, value)
+        return jax.make_array_from_callback(host.shape, target, host.__getitem__)
 
     @property
     def processes(self) -> int:
