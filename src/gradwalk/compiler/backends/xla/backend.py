@@ -147,6 +147,12 @@ class XlaExecutable:
             self.jitted[here, placement] = known
         return known
 
+    @property
+    def compiled(self) -> Any:
+        """XLA's program of the first call, to be read; it was compiled then."""
+        first = next(iter(self.jitted.values()))
+        return first.lower(*self.shapes).compile()
+
     def _run(
         self,
         state: Any,
