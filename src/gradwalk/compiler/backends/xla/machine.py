@@ -87,6 +87,14 @@ class DeviceMachine(Machine):
         """The shardings that updates of these values must have; None: there is one device."""
         return None
 
+    def axes_of(self, values: Sequence[Any]) -> frozenset[str]:
+        """The axes of a mesh that divide a dimension of one of them."""
+        return frozenset()
+
+    def whole_along(self, axes: frozenset[str], value: Any) -> Any:
+        """The sharding of a value without some axes; None if it has none of them."""
+        return None
+
     def fix_for(self, shape: Shape) -> str:
         """How to bring a tensor of this shape here."""
         return f"Fix: move one of them, with .to({str(self.device)!r})."

@@ -135,8 +135,23 @@ class MeshMachine(DeviceMachine):
         """The shardings of values, which compiled programs keep."""
         return tuple(value.sharding for value in values)
 
+    def axes_of(self, values: Sequence[Any]) -> frozenset[str]:
+        found = [self.sharding_of(value) for value in values if value is not None]
+        return frozenset(name for sharding in found for axes in sharding for name in _names(axes))
+
+    def whole_along(self, axes: frozenset[str], value: Any) -> Any:
+        before = self.sharding_of(value)
+        if axes.isdisjoint(name for part in before for name in _names(part)):
+            return None
+        kept = (tuple(name for name in _names(part) if name not in axes) for part in before)
+        return self.named(tuple(names or None for names in kept))
+
     def fix_for(self, shape: Shape) -> str:
         return f"Fix: put it on the mesh, with gw.distribute(x, mesh); mesh is {self.device!r}."
+
+
+def _names(axes: Axes) -> tuple[str, ...]:
+    return axes if isinstance(axes, tuple) else (axes,) if axes else ()
 
 
 @functools.cache
