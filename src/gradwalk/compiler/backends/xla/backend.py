@@ -98,7 +98,8 @@ class XlaExecutable:
         operands = self._operands(here, arguments, memories, scalars)
         if self.shapes is None:
             self.shapes = jax.tree.map(_shape_of, operands)
-        results, after, ok = self._jitted(here, operands[0], operands[1], operands[3])(*operands)
+        jitted = self._jitted(here, operands[0], operands[1], operands[3])
+        after, results, ok = jitted(*operands)
         for number, value in zip(self.changed, after, strict=True):
             _put(memories[number], value)
         if self.checked:
@@ -146,7 +147,7 @@ class XlaExecutable:
                 traced_for.set(here.device.type)
                 return self._run(whole, *operands)
 
-            known = jax.jit(run, donate_argnums=0, out_shardings=(None, after, None))
+            known = jax.jit(run, donate_argnums=0, out_shardings=(after, None, None))
             self.jitted[here, placement, axes] = known
         return known
 
@@ -167,7 +168,10 @@ class XlaExecutable:
         constants: Any,
         flag: Any,
     ) -> Any:
-        """What XLA compiles: results, new memories, and whether the memories may change."""
+        """What XLA compiles: new memories, results, and whether the memories may change.
+
+        Memories come first: JAX reuses a donated argument for the first result of its shape.
+        """
         values = self._sources(state, kept, words, given, numbers, constants)
         sources = [t for t in values if isinstance(t.source, Memory)]
         wanted = {t: whole[_number(t)] for t in sources if whole.get(_number(t)) is not None}
@@ -181,7 +185,7 @@ class XlaExecutable:
             value, dtype = self.new_values[number]
             now = jnp.asarray(values[value], dtype)
             after.append(jnp.where(ok, now, old) if self.checked else now)
-        return [jnp.asarray(values[t], t.dtype) for t in self.program.results], after, ok
+        return after, [jnp.asarray(values[t], t.dtype) for t in self.program.results], ok
 
     def _sources(
         self, state: Any, kept: Any, words: Any, given: Any, numbers: Any, constants: Any
