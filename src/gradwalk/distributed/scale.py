@@ -15,7 +15,7 @@ from gradwalk.inspect.trace.array_statistics import in_bytes
 class Cluster(Report):
     """What the model assumes of the machines; by default hosts of eight H100 or H200.
 
-    Rates are those that programs reach, not those of a data sheet.
+    The defaults are assumptions, below the figures of data sheets; none was measured.
     """
 
     operations: float = 400e12  # floating-point, a second, of one device: bfloat16 products
