@@ -35,7 +35,7 @@ class DeviceMachine(Machine):
     def __init__(self, where: device) -> None:
         self.device = where
         self.place = jax_device(where)
-        self.pending = PendingSteps()
+        self.pending = PendingSteps(jax.device_put(np.True_, self.place))
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op; an index out of range raises, which XLA itself does not."""
@@ -70,6 +70,10 @@ class DeviceMachine(Machine):
         """The new value of memory, on the devices that had the value before."""
         return value
 
+    def has_all(self, value: Any) -> bool:
+        """Whether this process has all elements."""
+        return True
+
     def on_host(self, value: Any) -> np.ndarray[Any, Any]:
         """A copy of the elements, once all steps before are known to be right."""
         self.pending.settle()
@@ -81,6 +85,14 @@ class DeviceMachine(Machine):
 
     def placement(self, values: Sequence[Any]) -> Any:
         """The shardings that updates of these values must have; None: there is one device."""
+        return None
+
+    def axes_of(self, values: Sequence[Any]) -> frozenset[str]:
+        """The axes of a mesh that divide a dimension of one of them."""
+        return frozenset()
+
+    def whole_along(self, axes: frozenset[str], value: Any) -> Any:
+        """The sharding of a value without some axes; None if it has none of them."""
         return None
 
     def fix_for(self, shape: Shape) -> str:
