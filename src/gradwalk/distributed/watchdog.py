@@ -65,10 +65,21 @@ def sample(meetings: int, last: str) -> Beat:
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     if frame is None:
         return Beat(meetings, last, "", False, 0)
-    inner = frame.f_code.co_filename
-    waits = own_files[inner] or any(part in inner for part in _WAITING)
     user = _user_frame(frame)
-    return Beat(meetings, last, where_text(user.f_code, user.f_lasti), waits, _place(frame))
+    line = where_text(user.f_code, user.f_lasti)
+    return Beat(meetings, last, line, _waits(frame), _place(frame))
+
+
+def _waits(frame: FrameType | None) -> bool:
+    """Whether gradwalk or JAX, and not the user's code, called what the main thread is in."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if own_files[name] or any(part in name for part in _WAITING):
+            return True
+        if not any(part in name for part in _LIBRARY):
+            return False
+        frame = frame.f_back
+    return False
 
 
 def _place(frame: FrameType | None) -> int:
