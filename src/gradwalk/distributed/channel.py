@@ -118,9 +118,8 @@ class Channel:
     # -- threads -----------------------------------------------------------------------------------
 
     def _send(self, **message: Any) -> None:
-        with self._sending:
-            with suppress(OSError):  # the thread that reads says so
-                self.socket.sendall(frame(message))
+        with self._sending, suppress(OSError):  # the thread that reads says so
+            self.socket.sendall(frame(message))
 
     def _read(self) -> None:
         stream = self.socket.makefile("rb")

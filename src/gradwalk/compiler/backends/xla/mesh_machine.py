@@ -20,9 +20,11 @@ from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
 from gradwalk.compiler.backends.xla.platform import devices_everywhere
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.distributed.mesh import Mesh, Sharding
+from gradwalk.distributed.program_check import before_run
 
 if TYPE_CHECKING:
     from gradwalk.compiler.functional.machine import Shape
+    from gradwalk.compiler.ir.program import Program
 
 
 class MeshMachine(DeviceMachine):
@@ -34,6 +36,12 @@ class MeshMachine(DeviceMachine):
         self.mesh = jax.sharding.Mesh(grid, tuple(where.shape))
         self.place = self.named(())
         self.pending = PendingSteps()
+        self.has_others = any(d.process_index != jax.process_index() for d in grid.flat)
+
+    def before_run(self, program: Program, first: bool, operands: Any) -> None:
+        """Processes agree on a program before they run it together."""
+        if self.has_others:
+            before_run(program, first, jax.tree.leaves(operands))
 
     def named(self, sharding: Sharding) -> NamedSharding:
         """JAX's form of a sharding."""
