@@ -31,6 +31,10 @@ def frame(message: dict[str, Any]) -> bytes:
     return len(text).to_bytes(4, "little") + text
 
 
+class DisagreementError(RuntimeError):
+    """The processes of a job do not do the same; it is raised in all of them."""
+
+
 class Channel:
     """The connection of this process to the hub; threads read from it and send heartbeats."""
 
@@ -86,7 +90,7 @@ class Channel:
             result = self._results.pop(number)
         self._last = before
         if "error" in result:
-            raise RuntimeError(result["error"])
+            raise DisagreementError(result["error"])
         values: list[Any] = result["values"]
         return values
 

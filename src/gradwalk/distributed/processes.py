@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import socket
 import sys
 import threading
@@ -17,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.distributed.launch import Launch, LaunchError, read_launch, visible_devices
+from gradwalk.distributed.watchdog import is_library
 from gradwalk.engine.guest_loaders import loaders
 from gradwalk.graph.source import own_files
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:  # few programs have several processes
 
 _TIMEOUT = 300.0
 _AFTERMATH = 3.0  # seconds in which an error of JAX may turn out to be another rank's death
+_OWN_WORDS = 0.3  # seconds in which a process that fails, too, says so itself
 _FAREWELL = 5.0  # seconds that rank 0 stays for others to end first
 
 
@@ -93,6 +96,7 @@ def _join(launch: Launch, timeout: float) -> None:
     try:
         hosts = channel.join()["hosts"]
         sys.excepthook = _fail
+        _delay_aborts()
         here = [r for r, host in enumerate(hosts) if host == hosts[launch.rank]]
         local_rank = here.index(launch.rank) if launch.local_rank is None else launch.local_rank
         local_size = len(here) if launch.local_size is None else launch.local_size
@@ -186,6 +190,7 @@ def destroy_process_group() -> None:
 
 def _end(text: str) -> None:
     """End this process because of another; called while the main thread may hang in XLA."""
+    time.sleep(_OWN_WORDS)
     if job.failing:
         return
     job.failing = True
@@ -196,7 +201,7 @@ def _end(text: str) -> None:
 
 def _fail(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print the traceback of this process first, then tell the others: they end too."""
-    if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
+    if _in_library(trace) and kind.__name__ != "DisagreementError":
         # A collective fails when another rank dies; the channel says which, and ends this process.
         time.sleep(_AFTERMATH)
     if job.failing:
@@ -212,6 +217,13 @@ def _fail(kind: type[BaseException], error: BaseException, trace: TracebackType 
     _exit(130 if issubclass(kind, KeyboardInterrupt) else 1)
 
 
+def _in_library(trace: TracebackType | None) -> bool:
+    """Whether an error came out of gradwalk or JAX, and not from the user's own line."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and is_library(trace.tb_frame.f_code.co_filename)
+
+
 def _user_line(trace: TracebackType | None) -> str:
     """The innermost line of the user's in a traceback."""
     found = [f for f in traceback.extract_tb(trace) if not own_files[f.filename]]
@@ -219,6 +231,22 @@ def _user_line(trace: TracebackType | None) -> str:
         return ""
     last = found[-1]
     return f"\n  at {os.path.basename(last.filename)}:{last.lineno}: {last.line}"
+
+
+def _delay_aborts() -> None:
+    """Give the channel's thread six seconds to name the rank that died.
+
+    When rank 0 dies, JAX calls abort() in a thread of its own, at once and without a name; there is
+    no public way to be called instead. The handler is C's sleep(), which is safe in a handler and
+    takes the number of the signal; meanwhile the other thread ends the process.
+    """
+    if os.name == "posix":
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+        libc.signal.restype = ctypes.c_void_p
+        libc.signal(signal.SIGABRT, ctypes.cast(libc.sleep, ctypes.c_void_p))
 
 
 def _exit(status: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gradwalk.compiler.ir.listing import Listing, typed
 from gradwalk.compiler.ir.program import Constant, Program
+from gradwalk.distributed.channel import DisagreementError
 from gradwalk.distributed.processes import gather, job
 
 _WIDE = 1 << 20  # columns: calls are not wrapped
@@ -51,7 +52,7 @@ def check_equal(lines: Sequence[str]) -> None:
     speakers = [ranks[0][0], ranks[1][0]]
     mine = list(lines) if job.launch is not None and job.launch.rank in speakers else None
     texts = gather("programs that differ", mine)
-    raise RuntimeError(_difference(ranks, [texts[speaker] for speaker in speakers]))
+    raise DisagreementError(_difference(ranks, [texts[speaker] for speaker in speakers]))
 
 
 def _difference(ranks: Sequence[Sequence[int]], texts: Sequence[Sequence[str]]) -> str:
@@ -68,8 +69,8 @@ def _difference(ranks: Sequence[Sequence[int]], texts: Sequence[Sequence[str]]) 
     return (
         f"the processes compiled different programs: {groups}.\n"
         f"The first difference{said}:\n"
-        f"  rank {ranks[0][0]}: {first.strip()}\n"
-        f"  rank {ranks[1][0]}: {second.strip()}\n"
+        f"  rank {ranks[0][0]}: {' '.join(first.split())}\n"
+        f"  rank {ranks[1][0]}: {' '.join(second.split())}\n"
         "Fix: the code must not depend on the rank, nor on numbers that differ between processes."
     )
 

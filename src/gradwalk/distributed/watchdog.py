@@ -66,15 +66,20 @@ def sample(meetings: int, last: str) -> Beat:
     if frame is None:
         return Beat(meetings, last, "", False, 0)
     user = _user_frame(frame)
-    line = where_text(user.f_code, user.f_lasti)
+    line = "" if user is None else where_text(user.f_code, user.f_lasti)
     return Beat(meetings, last, line, _waits(frame), _place(frame))
+
+
+def is_library(filename: str) -> bool:
+    """Whether a file is gradwalk's or JAX's."""
+    return own_files[filename] or any(part in filename for part in _WAITING)
 
 
 def _waits(frame: FrameType | None) -> bool:
     """Whether gradwalk or JAX, and not the user's code, called what the main thread is in."""
     while frame is not None:
         name = frame.f_code.co_filename
-        if own_files[name] or any(part in name for part in _WAITING):
+        if is_library(name):
             return True
         if not any(part in name for part in _LIBRARY):
             return False
@@ -91,15 +96,14 @@ def _place(frame: FrameType | None) -> int:
     return hash(tuple(parts)) & 0xFFFFFFFF
 
 
-def _user_frame(frame: FrameType) -> FrameType:
-    """The innermost frame of the user's own code; the innermost one if there is none."""
-    found: FrameType | None = frame
-    while found is not None:
-        name = found.f_code.co_filename
+def _user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the user's own code; None after its end."""
+    while frame is not None:
+        name = frame.f_code.co_filename
         if not own_files[name] and not any(part in name for part in _LIBRARY):
-            return found
-        found = found.f_back
-    return frame
+            return frame
+        frame = frame.f_back
+    return None
 
 
 def verdict(peers: Sequence[Peer], now: float, timeout: float) -> str:
@@ -110,7 +114,8 @@ def verdict(peers: Sequence[Peer], now: float, timeout: float) -> str:
         return _report(silent, said, peers, now)
     most = max(p.beat.meetings for p in peers)
     waiting = [p for p in peers if p.beat.waits and not p.finished]
-    if any(p.beat.meetings == most and now - p.moved > FINISHED_GRACE for p in waiting):
+    grace = min(FINISHED_GRACE, timeout)
+    if any(p.beat.meetings == most and now - p.moved > grace for p in waiting):
         gone = [p for p in peers if p.finished and p.beat.meetings < most]
         if gone:
             return _report(gone, "has ended its program, and others wait for it", peers, now)
