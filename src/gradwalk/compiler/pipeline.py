@@ -31,6 +31,7 @@ from gradwalk.compiler.passes.expand.advanced_indexing import separate_views
 from gradwalk.compiler.passes.expand.composites import open_composites
 from gradwalk.compiler.passes.expand.picks import pick_by_comparing
 from gradwalk.compiler.passes.finite import gate_updates
+from gradwalk.compiler.passes.halves import widen_halves
 from gradwalk.compiler.passes.loops import stage_in_loops, trim_loops
 from gradwalk.compiler.passes.masks import choose_by_masks
 from gradwalk.compiler.passes.products import open_thin_products, stack_products, stage_transposed
@@ -65,6 +66,7 @@ PASSES: tuple[Pass, ...] = (
     drop_unused,
     trim_loops,
     rewrite_bodies,
+    widen_halves,
     open_composites,
     separate_views,
     open_thin_products,

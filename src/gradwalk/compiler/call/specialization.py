@@ -24,6 +24,7 @@ from gradwalk.engine.modes import set_grad_enabled, state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
 from gradwalk.ops.index.indexing import getitem, through
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.autocast import autocast_as
 
 Array = np.ndarray[Any, Any]
 Build = Callable[[Program, Layout], Any]
@@ -127,7 +128,7 @@ class Specialization:
         assert self.staleness is not None
         if args is None:
             args, keywords = self.staleness.sample()
-        with set_grad_enabled(self.signature.grad_enabled):
+        with set_grad_enabled(self.signature.grad_enabled), autocast_as(self.signature.autocast):
             arrays = self.memories(args, keywords)
             if arrays is None:
                 return False

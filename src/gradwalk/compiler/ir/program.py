@@ -20,6 +20,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_half
+from gradwalk.ops.core.halves import computed
 from gradwalk.ops.core.op import Op, Shape
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
 from gradwalk.ops.shape.reshaping import reshape
@@ -225,7 +227,8 @@ class Builder:
 
 def forward(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Any:
     """What the op's own forward returns, without residuals."""
-    outputs = op.forward(*arrays, **attrs)
+    half = any(isinstance(a, np.ndarray) and is_half(a.dtype) for a in arrays)
+    outputs = computed(op, arrays, attrs) if half else op.forward(*arrays, **attrs)
     if not op.residuals:
         return outputs
     return outputs[: -len(op.residuals)] if op.multiple else outputs[0]

@@ -28,6 +28,7 @@ from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.forwards.network import loop_forward
 from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
 from gradwalk.compiler.backends.xla.pending_steps import Step
+from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
 from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.loops import loop
@@ -80,7 +81,7 @@ class XlaExecutable:
         self.kept = sorted(memories - set(self.changed) - set(self.streams))
         self.constants = [t for t in sources if _is_large(t)]
         self.checked = bool(finite) or any(map(_may_fail, self.calls))
-        self.jitted: dict[Any, Any] = {}  # by the shardings of the state
+        self.jitted: dict[Any, Any] = {}  # by the machine, and the shardings of the state
         self._uploaded: dict[DeviceMachine, list[Any]] = {}
         self.shapes: Any = None  # of the arguments of `_run`, once it ran
 
@@ -97,7 +98,7 @@ class XlaExecutable:
         here.before_run(self.program, self.shapes is None, operands)
         if self.shapes is None:
             self.shapes = jax.tree.map(_shape_of, operands)
-        results, after, ok = self._jitted(here.placement(operands[0]))(*operands)
+        results, after, ok = self._jitted(here, operands[0])(*operands)
         for number, value in zip(self.changed, after, strict=True):
             _put(memories[number], value)
         if self.checked:
@@ -132,14 +133,20 @@ class XlaExecutable:
             here.pending.flag if self.checked else None,
         )
 
-    def _jitted(self, placement: Any) -> Any:
+    def _jitted(self, here: DeviceMachine, state: list[Any]) -> Any:
         """The function for XLA; updated state has the shardings that it had before."""
-        if placement not in self.jitted:
+        placement = here.placement(state)
+        known = self.jitted.get((here, placement))
+        if known is None:
             after = None if placement is None else list(placement)
-            self.jitted[placement] = jax.jit(
-                self._run, donate_argnums=0, out_shardings=(None, after, None)
-            )
-        return self.jitted[placement]
+
+            def run(*operands: Any) -> Any:
+                traced_for.set(here.device.type)
+                return self._run(*operands)
+
+            known = jax.jit(run, donate_argnums=0, out_shardings=(None, after, None))
+            self.jitted[here, placement] = known
+        return known
 
     def _run(
         self,
@@ -269,7 +276,7 @@ def _makes_not_finite(args: Sequence[Any], call: Call, values: dict[Term, Any]) 
     def finite(array: Any) -> bool:
         return not jnp.issubdtype(array.dtype, jnp.floating) or bool(jnp.isfinite(array).all())
 
-    made = [values[t] for t in call.outputs]
+    made = [value for t in call.outputs if isinstance(value := values[t], jax.Array)]
     given = [jnp.asarray(a) for a in args]
     return not all(map(finite, made)) and all(map(finite, given))
 

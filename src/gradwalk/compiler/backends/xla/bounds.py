@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.functional.whole_ops import cross_entropy_forward
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.indexing import Index, getitem, put, setitem, winners
@@ -18,6 +19,8 @@ def bounds(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> list[Bound]:
     """The index arrays of a call whose numbers are not known to be in range."""
     if op is embedding_op:
         return [(args[1], args[0].shape[0], None)]
+    if op is cross_entropy_forward:
+        return [(args[1], args[0].shape[1], attrs["ignore_index"])]
     if op in (getitem, winners):
         return list(_indexed(args[0].shape, attrs["index"], args[1:]))
     if op is setitem:

@@ -13,13 +13,16 @@ from gradwalk.compiler.backends.xla.bounds import bounds, complaint, out_of_rang
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
-from gradwalk.compiler.backends.xla.platform import devices_everywhere, jax_device
+from gradwalk.compiler.backends.xla.platform import devices_everywhere, jax_device, traced_for
 from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.compiler.functional.machine import Machine, Shape
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
+from gradwalk.compiler.functional.whole_ops import WHOLE
 from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
+from gradwalk.ops.core.dtypes import get_float32_matmul_precision
+from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.core.op import Op
 from gradwalk.tensors.devices import device
 
@@ -45,7 +48,12 @@ class DeviceMachine(Machine):
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
-        return _jitted(forward, _frozen(attrs))(*args)
+        precision = get_float32_matmul_precision() if op.name in PRODUCTS else ""
+        return _jitted(forward, _frozen(attrs), self.device.type, precision)(*args)
+
+    def whole(self, op: Op) -> Op | None:
+        """A device has kernels for some composites."""
+        return WHOLE.get(op)
 
     def array(self, thing: Any) -> DeviceArray:
         """The array on this device."""
@@ -155,9 +163,16 @@ def _thawed(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(forward: Callable[..., Any], attrs: Hashable) -> Any:
-    """The program of an op with fixed attributes."""
-    return jax.jit(functools.partial(forward, **_thawed(attrs)))
+def _jitted(forward: Callable[..., Any], attrs: Hashable, kind: str, precision: str) -> Any:
+    """The program of an op with fixed attributes for one kind of device; products have a
+    precision."""
+
+    def run(*operands: Any) -> Any:
+        traced_for.set(kind)
+        made = forward(*operands, **_thawed(attrs))
+        return tuple(map(jax.numpy.asarray, made)) if isinstance(made, (tuple, list)) else made
+
+    return jax.jit(run)
 
 
 @functools.cache

@@ -7,12 +7,15 @@ without an accelerator.
 from __future__ import annotations
 
 import functools
+from contextvars import ContextVar
 from typing import Any
 
 import jax
 
 from gradwalk.tensors.devices import device
 
+# The kind of device that a function of JAX is being traced for: some have kernels of their own.
+traced_for: ContextVar[str] = ContextVar("traced_for", default="xla")
 PLATFORMS = {"cuda": "gpu", "tpu": "tpu", "xla": "cpu"}
 
 
