@@ -119,7 +119,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     def __repr__(self) -> str:
         array: Any = self._array
         if isinstance(array, AbstractArray):
-            array = array.real() if self.is_cpu else array.numbers("the text")
+            array = array.shown() if array.on_device else array.real()
             if array is None:
                 return f"tensor({self._array!r})"
         suffixes = [] if self.is_cpu else [f"device={str(self.device)!r}"]

@@ -73,6 +73,10 @@ class DeviceMachine(Machine):
         """The new value of memory, on the devices that had the value before."""
         return value
 
+    def has_all(self, value: Any) -> bool:
+        """Whether this process has all elements."""
+        return True
+
     def on_host(self, value: Any) -> np.ndarray[Any, Any]:
         """A copy of the elements, once all steps before are known to be right."""
         self.pending.settle()
