@@ -26,12 +26,18 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def _code(program: str | Path) -> list[str]:
+    if isinstance(program, Path):
+        return [str(program)]
+    return ["-c", PREAMBLE + textwrap.dedent(program)]
+
+
 class LoopbackJob:
-    """Some processes that run one program; the outputs are in `out` and `err`, by rank."""
+    """Some processes that run one program, a file or code after a preamble; the outputs are in `out` and `err`, by rank."""
 
     def __init__(
         self,
-        program: str,
+        program: str | Path,
         size: int = 2,
         devices: int = 1,
         arguments: tuple[object, ...] = (),
@@ -41,7 +47,7 @@ class LoopbackJob:
         port = free_port()
         self.processes = [
             subprocess.Popen(
-                [sys.executable, "-c", PREAMBLE + textwrap.dedent(program), *map(str, arguments)],
+                [sys.executable, *_code(program), *map(str, arguments)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

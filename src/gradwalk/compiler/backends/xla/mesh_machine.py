@@ -105,6 +105,11 @@ class MeshMachine(DeviceMachine):
         )
         return DeviceArray(self, value)
 
+    def assembled(self, like: Any, read: Callable[[Any], np.ndarray[Any, Any]]) -> DeviceArray:
+        """An array divided as `like` is; `read` gives the part at an index."""
+        value = jax.make_array_from_callback(like.shape, like.term.sharding, read)
+        return DeviceArray(self, value)
+
     def array(self, thing: Any) -> DeviceArray:
         """The array on every device of the mesh."""
         return super().array(thing) if isinstance(thing, DeviceArray) else self.spread(thing, ())
