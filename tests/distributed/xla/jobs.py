@@ -33,7 +33,10 @@ def _code(program: str | Path) -> list[str]:
 
 
 class LoopbackJob:
-    """Some processes that run one program, a file or code after a preamble; the outputs are in `out` and `err`, by rank."""
+    """Some processes that run one program: a file, or code after a preamble.
+
+    The outputs are in `out` and `err`, by rank.
+    """
 
     def __init__(
         self,

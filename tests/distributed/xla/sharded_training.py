@@ -16,7 +16,7 @@ path = os.path.join(folder, "run.safetensors")
 nn = gw.nn
 gw.manual_seed(0)
 model = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Dropout(0.1), nn.Linear(32, 2))
-gw.distribute(model, mesh, {"0.*": (("data", "model"),), "3.weight": (None, "model")})
+gw.distribute(model, mesh, {"0.*": ("data",), "3.weight": (None, "model")})
 optimizer = gw.optim.AdamW(model.parameters(), lr=1e-2)
 scheduler = gw.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)
 loader = gw.data.DataLoader(
