@@ -74,7 +74,7 @@ def write_pieces(
         here = {shard.device: shard.data for shard in value.addressable_shards}
         for piece, device in pieces_of(value):
             if piece.rank == rank:
-                arrays[piece.key(name)] = np.ascontiguousarray(here[device])
+                arrays[piece.key(name)] = np.asarray(here[device], order="C")
     checksums = {name: zlib.crc32(_bytes(array)) for name, array in arrays.items()}
     file.parent.mkdir(exist_ok=True)
     write(file, arrays, {"own": text, "checksums": json.dumps(checksums)})
@@ -82,7 +82,7 @@ def write_pieces(
 
 
 def _bytes(array: Array) -> Any:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8) if array.size else b""
+    return np.asarray(array, order="C").reshape(-1).view(np.uint8) if array.size else b""
 
 
 def _facts(file: Path) -> ShardFile:
