@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gradwalk.distributed.channel import Channel
+from gradwalk.distributed.channel import ProcessChannel
 from gradwalk.distributed.hub import Hub
 from gradwalk.distributed.launch import Launch, LaunchError
 
@@ -26,21 +26,21 @@ class Job:
         self.hub = Hub(self.launch(0), timeout)
         self.ends: dict[int, str] = {}
         self.ended = threading.Semaphore(0)
-        self.channels: list[Channel] = []
+        self.channels: list[ProcessChannel] = []
 
     def launch(self, rank: int, size: int | None = None) -> Launch:
         return Launch("127.0.0.1", self.port, size or self.size, rank, None, None, "")
 
-    def channel(self, rank: int, size: int | None = None, versions: str = "v1") -> Channel:
+    def channel(self, rank: int, size: int | None = None, versions: str = "v1") -> ProcessChannel:
         def end(text: str) -> None:
             self.ends[rank] = text
             self.ended.release()
 
-        made = Channel(self.launch(rank, size), versions, self.timeout, end)
+        made = ProcessChannel(self.launch(rank, size), versions, self.timeout, end)
         self.channels.append(made)
         return made
 
-    def start(self) -> list[Channel]:
+    def start(self) -> list[ProcessChannel]:
         made = [self.channel(rank) for rank in range(self.size)]
         for channel in made:
             assert channel.join()["hosts"] == [socket.gethostname()] * self.size
@@ -84,7 +84,7 @@ def test_values_are_gathered_in_order(job: Any) -> None:
 def test_ranks_at_different_places_hear_of_it(job: Any) -> None:
     a, b, c = job(3).start()
 
-    def meet(channel: Channel, label: str) -> str:
+    def meet(channel: ProcessChannel, label: str) -> str:
         with pytest.raises(RuntimeError, match="ranks meet at different places") as error:
             channel.gather(label, None)
         return str(error.value)
@@ -158,7 +158,7 @@ def test_ranks_that_do_not_come_are_named(job: Any) -> None:
 
 def test_rank_0_that_does_not_come_is_named() -> None:
     with pytest.raises(LaunchError, match=r"rank 1 cannot reach rank 0 at 127.0.0.1:\d+ within"):
-        Channel(Launch("127.0.0.1", free_port(), 2, 1, None, None, ""), "v1", 0.3, print)
+        ProcessChannel(Launch("127.0.0.1", free_port(), 2, 1, None, None, ""), "v1", 0.3, print)
 
 
 def test_a_port_in_use_is_named() -> None:

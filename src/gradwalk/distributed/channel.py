@@ -1,4 +1,4 @@
-"""Channel: how a process speaks to the others, beside the devices.
+"""ProcessChannel: how a process speaks to the others, beside the devices.
 
 Messages are JSON with their length before them. They go through the hub, which rank 0 runs: a
 process that hangs in a collective, or dies in one, can still be named. JAX's own coordination
@@ -35,7 +35,7 @@ class DisagreementError(RuntimeError):
     """The processes of a job do not do the same; it is raised in all of them."""
 
 
-class Channel:
+class ProcessChannel:
     """The connection of this process to the hub; threads read from it and send heartbeats."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Channel:
     ) -> None:
         """`end` is called, in another thread, with the reason why the job ends."""
         self.timeout = timeout
-        self.address = f"{launch.host}:{launch.port}"
+        self._rank_0 = f"rank 0 (at {launch.host}:{launch.port})", "before its first step"
         self.steps = 0  # runs of programs that span processes
         self._end = end
         self._meetings, self._last = 0, "before its first step"
@@ -138,12 +138,16 @@ class Channel:
             self._heard = time.monotonic()
             self._take(json.loads(text))
         if not self._leaving and not self._all_finished:
-            self._stop(f"rank 0 (at {self.address}) died without a message: was it killed?")
+            who, where = self._rank_0
+            self._stop(f"{who} died without a message: was it killed? {where}")
 
     def _take(self, message: dict[str, Any]) -> None:
         kind = message["kind"]
         if kind == "end":
             self._stop(message["text"])
+            return
+        if kind == "alive":
+            self._rank_0 = message["who"], message["where"]
             return
         with self._changed:
             if kind == "welcome":
@@ -172,7 +176,8 @@ class Channel:
                 self._heard += now - before
             silence = now - self._heard
             if silence > self.timeout and self._welcome and not self._all_finished:
-                self._stop(f"rank 0 (at {self.address}) has been silent for {silence:.0f} s")
+                who, where = self._rank_0
+                self._stop(f"{who} has been silent for {silence:.0f} s: {where}")
 
 
 def _connected(launch: Launch, timeout: float) -> socket.socket:

@@ -50,7 +50,9 @@ class Hub:
                     peer.moved += now - before
                 self.begun += now - before
             before = now
-            self._broadcast(kind="alive")
+            if 0 in self.peers:  # who is silent, and where, if this process is next to fail
+                first = self.peers[0]
+                self._broadcast(kind="alive", who=str(first), where=first.where())
             self._judge(now)
 
     def _judge(self, now: float) -> None:

@@ -23,7 +23,7 @@ from gradwalk.engine.guest_loaders import loaders
 from gradwalk.graph.source import own_files
 
 if TYPE_CHECKING:  # few programs have several processes
-    from gradwalk.distributed.channel import Channel
+    from gradwalk.distributed.channel import ProcessChannel
     from gradwalk.distributed.hub import Hub
 
 _TIMEOUT = 300.0
@@ -37,7 +37,7 @@ class Job:
 
     def __init__(self) -> None:
         self.launch: Launch | None = None
-        self.channel: Channel | None = None
+        self.channel: ProcessChannel | None = None
         self.hub: Hub | None = None
         self.failing = False  # this process itself ends the job
 
@@ -86,13 +86,13 @@ def _join(launch: Launch, timeout: float) -> None:
 
     import jax
 
-    from gradwalk.distributed.channel import Channel
+    from gradwalk.distributed.channel import ProcessChannel
     from gradwalk.distributed.hub import Hub
 
     if launch.rank == 0:
         job.hub = Hub(launch, timeout)
     versions = f"gradwalk {version('gradwalk')} and JAX {jax.__version__}"
-    channel = job.channel = Channel(launch, versions, timeout, _end)
+    channel = job.channel = ProcessChannel(launch, versions, timeout, _end)
     try:
         hosts = channel.join()["hosts"]
         sys.excepthook = _fail

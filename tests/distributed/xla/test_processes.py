@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 
 from tests.distributed.xla.jobs import LoopbackJob
+from tests.project.checkout import ROOT
 
 STEP = """
 mesh = gw.Mesh(data=-1)
@@ -90,3 +92,13 @@ def test_a_rank_that_fails_is_named_by_the_other(what: str, victim: int) -> None
     assert f"gradwalk.distributed: rank {1 - victim} of 2 ends, because rank {victim} (" in text
     if what == "raises":
         assert "Traceback" in job.err[victim] and "Traceback" not in text
+
+
+def test_the_program_of_the_page_prints_what_the_page_shows(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "devices" / "processes.md").read_text(encoding="utf-8")
+    program = tmp_path / "train.py"
+    program.write_text(page.split("```py\n")[1].split("```")[0], encoding="utf-8")
+    for steps in (16, 32):  # the second job resumes the first
+        job = LoopbackJob(program, 2, 2, (steps,), folder=tmp_path)
+        first, second = job.succeed()
+        assert len(first.splitlines()) == 2 and first in page and not second
