@@ -95,8 +95,9 @@ def compare(row: str, names: list[str]) -> None:
         best = min(rounds[name], key=lambda r: r["step"])
         first = firsts[name]
         print(
-            f"{row:12} {name:14} {best['step'] * 1e3:8.2f} ms a step, host {best['host'] * 1e3:6.2f}"
-            f" ms; first {first['first']:5.1f} s, peak {best['memory'] / 2**30:5.2f} GiB, "
+            f"{row:12} {name:14} {best['step'] * 1e3:8.2f} ms a step, host "
+            f"{best['host'] * 1e3:6.2f} ms; first {first['first']:5.1f} s, peak "
+            f"{best['memory'] / 2**30:5.2f} GiB, "
             f"loss {first['loss']:.4f} to {best['loss']:.4f}",
             flush=True,
         )

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradwalk.compiler.backends.xla import platform
 from gradwalk.compiler.backends.xla.forwards.linear import matmul, wide_matmul
+from gradwalk.compiler.backends.xla.forwards.promotion import wide
 
 MOST_WIDE = 256  # numbers of a head, for cuDNN
 
@@ -53,14 +54,10 @@ def backward(
         return jax.vjp(_cudnn(scale, causal), query, key, value)[1](g)
     scores = _scores(query, key, scale, causal)
     weights = jnp.exp(scores - log_sum[..., None])
-    along = jnp.sum(_wide(g) * _wide(out), axis=-1, keepdims=True)
+    along = jnp.sum(wide(g) * wide(out), axis=-1, keepdims=True)
     back = (weights * (wide_matmul(g, value.mT) - along) * scale).astype(query.dtype)
     halved = weights.astype(value.dtype)
     return matmul(back, key), matmul(back.mT, query), matmul(halved.mT, g)
-
-
-def _wide(x: Any) -> Any:
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 def _scores(query: Any, key: Any, scale: float, causal: bool) -> Any:
