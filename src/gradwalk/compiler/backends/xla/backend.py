@@ -96,6 +96,7 @@ class XlaExecutable:
             pending.settle()  # it would change memory whatever became of the steps before it
         changed = self._on_host(arguments, memories, scalars)
         operands = self._operands(here, arguments, memories, scalars)
+        here.before_run(self.program, self.shapes is None, operands)
         if self.shapes is None:
             self.shapes = jax.tree.map(_shape_of, operands)
         jitted = self._jitted(here, operands[0], operands[1], operands[3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -25,6 +25,9 @@ from gradwalk.ops.core.dtypes import get_float32_matmul_precision
 from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.core.op import Op
 from gradwalk.tensors.devices import device
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.ir.program import Program
 
 
 class DeviceMachine(Machine):
@@ -103,6 +106,9 @@ class DeviceMachine(Machine):
         """Arrays as values; NumPy's are copied to the device."""
         kinds = (FunctionalArray, np.ndarray, np.generic)
         return [self.array(o).term if isinstance(o, kinds) else o for o in operands]
+
+    def before_run(self, program: Program, first: bool, operands: Any) -> None:
+        """A device runs its programs alone."""
 
     def check_devices(self, tensors: Sequence[Any]) -> None:
         """Raise if one of the tensors of an operation is elsewhere; a single number may be, and

@@ -21,10 +21,12 @@ from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
 from gradwalk.compiler.backends.xla.platform import devices_everywhere
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.distributed.mesh import Axes, Mesh, Sharding
+from gradwalk.distributed.program_check import before_run
 from gradwalk.ops.core.op import Op
 
 if TYPE_CHECKING:
     from gradwalk.compiler.functional.machine import Shape
+    from gradwalk.compiler.ir.program import Program
 
 
 class MeshMachine(DeviceMachine):
@@ -36,6 +38,12 @@ class MeshMachine(DeviceMachine):
         self.mesh = jax.sharding.Mesh(grid, tuple(where.shape))
         self.place = self.named(())
         self.pending = PendingSteps(self._divided(np.asarray(True), self.place))
+        self.has_others = any(d.process_index != jax.process_index() for d in grid.flat)
+
+    def before_run(self, program: Program, first: bool, operands: Any) -> None:
+        """Processes agree on a program before they run it together."""
+        if self.has_others:
+            before_run(program, first, jax.tree.leaves(operands))
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op. On the CPU, wait for it: XLA's threads there block each other when two
@@ -96,6 +104,11 @@ class MeshMachine(DeviceMachine):
             self.named((axes,)),
             lambda index: parts[index[0].start or 0],
         )
+        return DeviceArray(self, value)
+
+    def assembled(self, like: Any, read: Callable[[Any], np.ndarray[Any, Any]]) -> DeviceArray:
+        """An array divided as `like` is; `read` gives the part at an index."""
+        value = jax.make_array_from_callback(like.shape, like.term.sharding, read)
         return DeviceArray(self, value)
 
     def array(self, thing: Any) -> DeviceArray:
