@@ -18,7 +18,7 @@ from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
-from gradwalk.ops.core.dtypes import bfloat16, category, get_default_dtype, is_floating
+from gradwalk.ops.core.dtypes import category, get_default_dtype, is_floating
 from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
 from gradwalk.ops.network.convolution import is_batch_last
@@ -39,7 +39,7 @@ def _conversion(dtype: Any) -> Callable[[Tensor], Tensor]:
     def convert(self: Tensor) -> Tensor:
         return self.to(dtype)
 
-    convert.__doc__ = f"As {np.dtype(dtype)}."
+    convert.__doc__ = f"As {getattr(dtype, '__name__', dtype)}."
     return convert
 
 
@@ -449,16 +449,13 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     float: ClassVar = _conversion(np.float32)
     double: ClassVar = _conversion(np.float64)
     half: ClassVar = _conversion(np.float16)
+    bfloat16: ClassVar = _conversion("bfloat16")
     long: ClassVar = _conversion(np.int64)
     int: ClassVar = _conversion(np.int32)
     short: ClassVar = _conversion(np.int16)
     char: ClassVar = _conversion(np.int8)
     byte: ClassVar = _conversion(np.uint8)
     bool: ClassVar = _conversion(np.bool_)
-
-    def bfloat16(self) -> Tensor:
-        """This in bfloat16."""
-        return self.to(bfloat16())
 
     def cpu(self) -> Tensor:
         """On the CPU; itself if it is there."""

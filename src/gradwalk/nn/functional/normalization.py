@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import no_grad, quietly
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import finfo, is_floating, is_half
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import clip
@@ -82,6 +83,7 @@ def layer_norm(
     return _standardized(input, weight, bias, shape, axes, eps)
 
 
+@rounds_once
 def rms_norm(
     input: Any,
     normalized_shape: int | Sequence[int],
@@ -90,7 +92,7 @@ def rms_norm(
 ) -> Any:
     """x / √(mean of x² + eps) over the last dimensions, then × weight."""
     shape, axes = _trailing("rms_norm", input, normalized_shape)
-    least = float(np.finfo(input.dtype).eps) if eps is None else eps
+    least = float(finfo(input.dtype).eps) if eps is None else eps
     return _standardized(input, weight, None, shape, axes, least, center=False)
 
 
@@ -101,6 +103,7 @@ def _channels(name: str, x: Any) -> Shape:
     return (1, x.shape[1], *(1,) * (x.ndim - 2))
 
 
+@rounds_once
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -128,6 +131,8 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm needs running statistics when it is not training")
+        if is_half(running_var.dtype):  # they are not rounded again on the way
+            running_mean, running_var = running_mean.float(), running_var.float()
         scale = rsqrt(running_var + eps)
         if weight is not None:
             scale = scale * weight
@@ -174,6 +179,7 @@ def group_norm(
     return reshape(_standardized(x, weight, bias, lifted, (2, 3), eps), shape=tuple(input.shape))
 
 
+@rounds_once
 def instance_norm(
     input: Any,
     running_mean: Any = None,
@@ -225,6 +231,7 @@ def local_response_norm(
     return input / (around * (alpha / size) + k) ** beta
 
 
+@rounds_once
 def normalize(
     input: Any, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Any:

@@ -22,7 +22,6 @@ from gradwalk.compiler.functional.whole_ops import WHOLE
 from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
 from gradwalk.ops.core.dtypes import get_float32_matmul_precision
-from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.core.op import Op
 from gradwalk.tensors.devices import device
 
@@ -48,7 +47,7 @@ class DeviceMachine(Machine):
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
-        precision = get_float32_matmul_precision() if op.name in PRODUCTS else ""
+        precision = get_float32_matmul_precision()
         return _jitted(forward, _frozen(attrs), self.device.type, precision)(*args)
 
     def whole(self, op: Op) -> Op | None:
