@@ -39,7 +39,23 @@ class DeviceMachine(Machine):
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
-        return _jitted(forward, _frozen(attrs))(*args)
+        if any(isinstance(a, int) for a in args):  # exact numbers are part of the program
+            fixed = tuple([_Leaf(a) if isinstance(a, int) else None for a in args])
+            arrays = [a for a in args if not isinstance(a, int)]
+            return _jitted(forward, _frozen(attrs), fixed)(*arrays)
+        return _jitted(forward, _frozen(attrs), ())(*args)
+
+    def _common(self, op: Op, args: list[Any]) -> list[Any]:
+        """Of one dtype, floats too: JAX would take one for a float64."""
+        promoted = super()._common(op, args)
+        if not op.promotes or not any(isinstance(a, float) for a in promoted):
+            return promoted
+        positions = range(len(args)) if op.promotes is True else tuple(op.promotes)
+        dtypes = [promoted[i].dtype for i in positions if isinstance(promoted[i], jax.Array)]
+        for i in positions:
+            if isinstance(promoted[i], float):
+                promoted[i] = np.asarray(promoted[i], dtypes[0] if dtypes else np.float64)
+        return promoted
 
     def array(self, thing: Any) -> DeviceArray:
         """The array on this device."""
@@ -126,9 +142,19 @@ def _thawed(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(forward: Callable[..., Any], attrs: Hashable) -> Any:
-    """The program of an op with fixed attributes."""
-    return jax.jit(functools.partial(forward, **_thawed(attrs)))
+def _jitted(
+    forward: Callable[..., Any], attrs: Hashable, numbers: tuple[_Leaf | None, ...]
+) -> Any:
+    """The program of an op with fixed attributes and some fixed operands."""
+    given = _thawed(attrs)
+    if not numbers:
+        return jax.jit(functools.partial(forward, **given))
+
+    def program(*arrays: Any) -> Any:
+        left = iter(arrays)
+        return forward(*(next(left) if n is None else n.value for n in numbers), **given)
+
+    return jax.jit(program)
 
 
 @functools.cache
