@@ -142,9 +142,7 @@ def _thawed(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(
-    forward: Callable[..., Any], attrs: Hashable, numbers: tuple[_Leaf | None, ...]
-) -> Any:
+def _jitted(forward: Callable[..., Any], attrs: Hashable, numbers: tuple[_Leaf | None, ...]) -> Any:
     """The program of an op with fixed attributes and some fixed operands."""
     given = _thawed(attrs)
     if not numbers:
