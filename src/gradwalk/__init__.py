@@ -22,7 +22,7 @@ from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.tensors.creation import *
 from gradwalk.engine.guest_loaders import loaders as _loaders
-from gradwalk.tensors.devices import device
+from gradwalk.tensors.devices import device, get_default_device, set_default_device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import (
@@ -99,6 +99,7 @@ __all__ = [
 ]  # fmt: skip
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
+__all__ += ["get_default_device", "set_default_device"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
 __all__ += ["linalg", "studio"]
 __all__ += _creation.__all__

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradwalk.io.nested_state import converted
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.devices import placed
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -43,4 +44,7 @@ def to_torch(state: Any) -> Any:
     """
     import torch
 
-    return converted(state, lambda v: torch.tensor(v._array) if isinstance(v, Tensor) else v)
+    def theirs(value: Any) -> Any:
+        return torch.tensor(placed(value._array, "cpu")) if isinstance(value, Tensor) else value
+
+    return converted(state, theirs)

@@ -17,6 +17,7 @@ from gradwalk.graph.versions import touch
 from gradwalk.nn.constructors import declared
 from gradwalk.optim.hooks import OptimizerHooks, watched
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.devices import placed
 from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -228,7 +229,7 @@ class Optimizer(OptimizerHooks):
             return array.item()
         if array.shape != parameter.shape and not self._flat_state:
             raise ValueError(f"{name} has the shape {array.shape}, its parameter {parameter.shape}")
-        return wrap(np.array(array, parameter.dtype))
+        return wrap(placed(np.array(array, parameter.dtype), parameter.device))
 
 
 @declared

@@ -19,6 +19,7 @@ from gradwalk.compiler.functional.machine import Machine, Shape
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
 from gradwalk.engine.errors import made_at, name_of
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.index.indexing import getitem, setitem
 from gradwalk.tensors.devices import device
 
 
@@ -76,12 +77,16 @@ class DeviceMachine(Machine):
         kinds = (FunctionalArray, np.ndarray, np.generic)
         return [self.array(o).term if isinstance(o, kinds) else o for o in operands]
 
-    def check_devices(self, tensors: Sequence[Any]) -> None:
-        """Raise if one of the tensors of an operation is elsewhere; a single number may be, and
-        NumPy's arrays are copied."""
-        for tensor in tensors:
+    def check_devices(self, op: Op, tensors: Sequence[Any], target: Any = None) -> None:
+        """Raise if one of the tensors of an operation is elsewhere; a single number that is not
+        written to may be, and an index on the CPU. NumPy's arrays are copied."""
+        count = len(tensors) if op not in _INDEXED else _INDEXED[op] + (target is not None)
+        for position, tensor in enumerate(tensors):
             array = getattr(tensor, "_array", None)
-            if array is None or getattr(array, "machine", None) is self or not array.ndim:
+            if array is None or getattr(array, "machine", None) is self:
+                continue
+            on_cpu = array.__class__ is np.ndarray
+            if on_cpu and tensor is not target and (not array.ndim or position >= count):
                 continue
             mine = next(t for t in tensors if _machine_of(t) is self)
             raise RuntimeError(
@@ -104,6 +109,9 @@ class DeviceMachine(Machine):
             f"np.{name} of a tensor on {self.device}: NumPy works on the CPU.\n"
             "Fix: .cpu() first, or the gradwalk function of that name."
         )
+
+
+_INDEXED = {getitem: 1, setitem: 2}  # how many operands come before the index arrays
 
 
 def _machine_of(tensor: Any) -> Any:
