@@ -42,6 +42,7 @@ NAMESPACES = (
     "gradwalk.studio",
     "gradwalk.testing",
     "gradwalk.cuda",
+    "gradwalk.distributed",
     "gradwalk.utils.checkpoint",
     "gradwalk.utils.data",
 )
@@ -57,6 +58,7 @@ TOPICS = (
     ("Looking inside", r"gradwalk\.(inspect|printers)\b"),
     ("Compiling", r"gradwalk\.compiler\b"),
     ("Files", r"gradwalk\.io\b"),
+    ("Many devices", r"gradwalk\.distributed\b"),
     ("Defining an op", r"gradwalk\.ops\.core\b"),
     ("Operations: elementwise", r"gradwalk\.ops\.methods\b"),
     ("Operations: other names", r"gradwalk\.ops\.aliases\b"),

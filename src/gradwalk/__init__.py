@@ -4,16 +4,18 @@ import builtins as _builtins
 import importlib as _importlib
 from math import e, inf, nan, pi
 
-from numpy import dtype, finfo, iinfo, newaxis
+from numpy import dtype, iinfo, newaxis
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
+from gradwalk import amp as amp
 from gradwalk import autograd as autograd
 from gradwalk.tensors import creation as _creation
 from gradwalk import cuda as cuda
 from gradwalk.random import sampling as _sampling
 from gradwalk import linalg as linalg
 from gradwalk import data as data
+from gradwalk import distributed as distributed
 from gradwalk import io as io
 from gradwalk import nn as nn
 from gradwalk import optim as optim
@@ -22,6 +24,8 @@ from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.tensors.creation import *
 from gradwalk.engine.guest_loaders import loaders as _loaders
+from gradwalk.tensors.autocast import autocast, get_autocast_dtype, is_autocast_enabled
+from gradwalk.distributed import Mesh, distribute
 from gradwalk.tensors.devices import device, get_default_device, set_default_device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
@@ -45,12 +49,17 @@ from gradwalk.engine.transforms import (
 )
 from gradwalk.graph.source import set_source_lines
 from gradwalk.ops.core.dtypes import (
+    bfloat16 as _bfloat16,
     bool_ as bool,
+    float16,
+    float16 as half,
     float32 as float,
     float32,
     float64 as double,
     float64,
+    finfo,
     get_default_dtype,
+    get_float32_matmul_precision,
     int16,
     int16 as short,
     int32 as int,
@@ -60,6 +69,7 @@ from gradwalk.ops.core.dtypes import (
     int8,
     promote_types,
     set_default_dtype,
+    set_float32_matmul_precision,
     uint8,
 )
 from gradwalk.ops.core.op import Op, OpError, define, elementwise
@@ -102,6 +112,9 @@ __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "na
 __all__ += ["get_default_device", "set_default_device"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
 __all__ += ["linalg", "studio"]
+__all__ += ["amp", "get_float32_matmul_precision", "set_float32_matmul_precision"]
+__all__ += ["autocast", "float16", "get_autocast_dtype", "half", "is_autocast_enabled"]
+__all__ += ["Mesh", "distribute", "distributed"]
 __all__ += _creation.__all__
 __all__ += _sampling.__all__
 __all__ += _names.__all__
@@ -130,6 +143,8 @@ def __getattr__(name: str) -> _Any:
 
         globals()[name] = getattr(compiled_function, name)
         return globals()[name]
+    if name == "bfloat16":  # NumPy has it from ml_dtypes, which need not be installed
+        return _bfloat16()
     if name in ("torch", "testing"):
         return _importlib.import_module(f"gradwalk.{name}")
     if name not in _INSIDE:

@@ -15,7 +15,7 @@ LAYERS = (
     ("ops",),
     ("engine",),
     ("scalar", "tensors", "random", "cuda", "linalg", "special"),
-    ("nn", "optim", "data", "io", "utils", "compiler", "inspect"),
+    ("nn", "optim", "data", "io", "utils", "compiler", "inspect", "distributed"),
     ("studio", "course", "torch", "testing", "autograd", "__init__"),
     ("cli", "__main__"),
 )

@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType, MethodType
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from gradwalk.compiler import pipeline
 from gradwalk.compiler.backends import BACKENDS
@@ -39,7 +39,7 @@ class Compiled(Introspection):
     static: frozenset[Any]
     backend: str
     fast_math: bool
-    checked: bool
+    checked: bool | str
     _attribute: str | None  # its name in the class that it is a method of
     _warned: bool
     _warned_of_numpy: bool
@@ -53,12 +53,14 @@ class Compiled(Introspection):
         static: Iterable[Any] = (),
         backend: str = "llvm",
         fast_math: bool = False,
-        check: bool = True,
+        check: bool | str = True,
     ) -> None:
         if not callable(function):
             raise TypeError(f"compile takes a function, not {type(function).__name__}")
         if backend not in BACKENDS:
             raise ValueError(f"backend is one of {', '.join(BACKENDS)}, not {backend!r}")
+        if not isinstance(check, bool) and check != "finite":
+            raise ValueError(f'check is True, False or "finite", not {check!r}')
         self.function = function
         self.names = _parameter_names(function)
         self.static = _both(static, self.names)
@@ -351,7 +353,7 @@ def compile(
     static: Any = (),
     backend: str = "llvm",
     fast_math: bool = False,
-    check: bool = True,
+    check: bool | Literal["finite"] = True,
     leaves: Sequence[Value] | None = None,
 ) -> Any:
     """Compile a function of tensors, or a whole training step, into one native function.
@@ -368,7 +370,9 @@ def compile(
 
     What the function reads besides its arguments may change: the next call sees it. In case it does
     not, the function is traced again at the 2nd, 8th, 64th, 512th, ... call, and a program that is
-    no longer right is an error; `check=False` switches this off.
+    no longer right is an error; `check=False` switches this off. With `check="finite"` a call also
+    looks at what it is about to write: if a gradient, or new memory, has NaN or infinity, it
+    changes nothing and raises FloatingPointError.
 
     >>> import gradwalk as gw
     >>> w = gw.tensor([3.0], requires_grad=True)

@@ -30,6 +30,8 @@ from gradwalk.compiler.ir.program import (
 from gradwalk.compiler.passes.expand.advanced_indexing import separate_views
 from gradwalk.compiler.passes.expand.composites import open_composites
 from gradwalk.compiler.passes.expand.picks import pick_by_comparing
+from gradwalk.compiler.passes.finite import gate_updates
+from gradwalk.compiler.passes.halves import widen_halves
 from gradwalk.compiler.passes.loops import stage_in_loops, trim_loops
 from gradwalk.compiler.passes.masks import choose_by_masks
 from gradwalk.compiler.passes.products import open_thin_products, stack_products, stage_transposed
@@ -45,6 +47,7 @@ from gradwalk.compiler.plan.schedule import plan
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.trace_function import trace
+from gradwalk.tensors.devices import CPU
 
 
 def rewrite_bodies(program: Program) -> Program:
@@ -63,6 +66,7 @@ PASSES: tuple[Pass, ...] = (
     drop_unused,
     trim_loops,
     rewrite_bodies,
+    widen_halves,
     open_composites,
     separate_views,
     open_thin_products,
@@ -105,20 +109,22 @@ def specialize(
     static: frozenset[Any],
     parameters: list[str],
     build: Callable[[Program, Layout, Any], Any],  # the last is the device
-    check: bool = True,
+    check: bool | str = True,
     known: Sequence[Specialization] = (),
 ) -> Specialization:
-    """Trace a function for one call, and compile what it did; `check` traces it again later.
+    """Trace a function for one call, and compile what it did; `check` traces it again later, and
+    if it is "finite", a call that would put NaN or infinity into memory changes nothing.
 
     If that is what one of the known programs does, whose guards did not hold, nothing is compiled.
     """
 
-    def again(args: Any, keywords: Any, memories: Sequence[Any]) -> TracedProgram:
+    def again(args: Any, keywords: Any, memories: Sequence[Any] | None = None) -> TracedProgram:
         with no_collections():
-            return trace(function, args, keywords, static, parameters, memories)
+            traced = trace(function, args, keywords, static, parameters, memories)
+        return _finite(traced) if check == "finite" else traced
 
     with no_collections():
-        traced = trace(function, *call, static, parameters)
+        traced = again(*call)
 
         def on_device(program: Program, layout: Layout) -> Any:
             return build(program, layout, traced.device)
@@ -126,6 +132,17 @@ def specialize(
         again_or_never = again if check else None
         same = next((one for one in known if one.runs(traced)), None)
         return Specialization(name, traced, on_device, given, call, static, again_or_never, same)
+
+
+def _finite(traced: TracedProgram) -> TracedProgram:
+    """Ask for gradients and new memory without NaN and infinity."""
+    program = traced.program
+    written = [new for _, new in program.updates]
+    wanted = [*(program.results[n] for n in traced.gradient_results), *written]
+    program.must_be_finite = [t for t in dict.fromkeys(wanted) if t.dtype.kind not in "biu"]
+    if traced.device == CPU and program.must_be_finite:
+        traced.program, traced.tells_finite = gate_updates(program), True
+    return traced
 
 
 def build(

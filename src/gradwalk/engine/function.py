@@ -15,6 +15,7 @@ from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import View, clock
+from gradwalk.ops.core.dtypes import is_floating
 
 
 class Context:
@@ -75,7 +76,7 @@ class _FunctionOp:
         given = next(part for part in g if part is not None)
         beside = getattr(given, "_array", given)
         for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
-            if part is None and self.context._materialize and dtype.kind == "f":
+            if part is None and self.context._materialize and is_floating(dtype):
                 part = filled(shape, dtype, 0, beside)
             tensors.append(None if part is None else read_only(part, gradients.wrap))
         context = self.context
@@ -197,7 +198,7 @@ def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Co
     """Tie an output of forward to the node; keep anything that is not a tensor."""
     if not hasattr(output, "_array"):
         return output
-    flat = output.dtype.kind != "f" or id(output) in context._flat
+    flat = not is_floating(output.dtype) or id(output) in context._flat
     # A new tensor: a result that is one of the inputs must not keep that input's history.
     tensor = gradients.wrap(output._array, None if flat else node, index)
     for argument in args:

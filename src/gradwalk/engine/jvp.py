@@ -14,6 +14,7 @@ from gradwalk.engine import gradients
 from gradwalk.engine.modes import filled
 from gradwalk.engine.pull import expanded, pull, saved_of, tied
 from gradwalk.graph.order import inputs_first
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.shape.reshaping import broadcast_to
 
@@ -102,7 +103,7 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     beside = next(t for t in arriving if t is not None)._array
     for shape, dtype in node.out_metas:
         dummy = gradients.wrap(filled(shape, dtype, 0, beside))
-        if dtype.kind == "f":
+        if is_floating(dtype):
             dummy.requires_grad = True
         dummies.append(dummy)
     seed = list(dummies) if node.many else dummies[0]

@@ -22,7 +22,7 @@ R = TypeVar("R")
 class Modes:
     """The modes of one context. They are replaced, never changed: other contexts share them."""
 
-    __slots__ = ("_flipped", "grad_enabled", "listener", "run", "tracer", "watcher")
+    __slots__ = ("_flipped", "autocast", "grad_enabled", "listener", "run", "tracer", "watcher")
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class Modes:
         listener: Any = None,
         watcher: Any = None,
         tracer: Any = None,
+        autocast: Any = None,
         run: Callable[..., Any] | None = None,
     ) -> None:
         self.grad_enabled = grad_enabled
@@ -39,13 +40,14 @@ class Modes:
         # While a function is traced (compiler/tracing), operations are noted, not computed. A
         # tracer is the watcher as well, so that only the slow paths check for it.
         self.tracer = tracer
+        self.autocast = autocast  # the dtypes that ops run in (tensors/autocast.py)
         self._flipped: Modes | None = None
         if run is None:
             # NumPy keeps its warning settings in a context variable. Running a forward inside a
             # context of our own silences it for 25 ns, where np.errstate would cost 600. The same
             # modes hold inside; only, a forward within a forward is called as it is.
             quiet = _quiet.copy()
-            quiet.run(_modes.set, Modes(grad_enabled, listener, watcher, tracer, _call))
+            quiet.run(_modes.set, Modes(grad_enabled, listener, watcher, tracer, autocast, _call))
             run = quiet.run
         self.run = run
 
@@ -61,7 +63,7 @@ class Modes:
         return self._flipped
 
 
-_CHANGING = ("grad_enabled", "listener", "watcher", "tracer")
+_CHANGING = ("grad_enabled", "listener", "watcher", "tracer", "autocast")
 
 
 def _call(function: Callable[..., R], *args: Any, **keywords: Any) -> R:
@@ -92,7 +94,7 @@ def _own() -> Modes:
 
 
 def switch(**changes: Any) -> None:
-    """Change modes of this context: `grad_enabled`, `listener`, `watcher`, `tracer`."""
+    """Change modes of this context: `grad_enabled`, `listener`, `watcher`, `tracer`, `autocast`."""
     _modes.set(_own().changed(**changes))
 
 

@@ -12,6 +12,8 @@ from gradwalk.engine.modes import filled
 from gradwalk.graph.abstract import is_array
 from gradwalk.graph.node import Freed
 from gradwalk.graph.versions import clock, stamp_of
+from gradwalk.ops.core.dtypes import float32, is_floating, is_half
+from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.reduce.reduction import sum_op
 from gradwalk.ops.shape.reshaping import alias, cast, reshape
 
@@ -41,6 +43,8 @@ def pull(
         if op.array_only:
             return _pull_expanded(node, g, saved, needed, wrap)
         saved = {name: tied(node, name, value, wrap) for name, value in saved.items()}
+    if node.dtype.itemsize == 2 and not (op.name in PRODUCTS and g.__class__ is not np.ndarray):
+        g, saved = _widened(g), {name: _widened(value) for name, value in saved.items()}
     contributions = plan.pull(g, saved, node.attrs)
     if node.metas is not None or not plan.verified:
         contributions = [
@@ -48,6 +52,14 @@ def pull(
         ]
         plan.verified = True
     return contributions
+
+
+def _widened(value: Any) -> Any:
+    """Halves in float32, in which rules are computed; the contributions are rounded once."""
+    if isinstance(value, tuple):
+        return tuple(map(_widened, value))
+    dtype = getattr(value, "dtype", None)
+    return cast(value, dtype=float32) if dtype is not None and is_half(dtype) else value
 
 
 def saved_of(node: Any) -> dict[str, Any]:
@@ -103,7 +115,7 @@ def _filled(node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> tuple[A
     given = next(part for part in g if part is not None)
     beside = getattr(given, "_array", given)
     for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
-        if part is None and dtype.kind == "f":
+        if part is None and is_floating(dtype):
             zeros = filled(shape, dtype, 0, beside)
             part = zeros if wrap is None else wrap(zeros)
         full.append(part)

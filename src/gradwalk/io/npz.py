@@ -13,7 +13,7 @@ import numpy as np
 
 from gradwalk.io.atomic import writing
 from gradwalk.io.errors import opened, wrong
-from gradwalk.io.safetensors_files import MOST_TENSORS, Array, array_of
+from gradwalk.io.safetensors_files import MOST_TENSORS, Array, array_of, bfloat16_of
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
@@ -110,6 +110,8 @@ def _array(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Arra
         _fill(file, flat.view(np.uint8).data if count * dtype.itemsize else memoryview(b""))
         if file.read(1):
             raise ValueError("more numbers than its header says")
+    if dtype.str[1:] == "V2":  # what NumPy writes for bfloat16
+        flat = bfloat16_of(flat.view(np.uint16))
     return array_of(flat.reshape(shape, order="F" if turned else "C"), entry.filename)
 
 

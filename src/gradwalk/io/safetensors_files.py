@@ -9,6 +9,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Mapping
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from gradwalk.io.atomic import write_atomically
 from gradwalk.io.errors import content_of, foreign, opened, wrong
+from gradwalk.ops.core.dtypes import bfloat16, is_bfloat16
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import placed
 from gradwalk.tensors.tensor import Tensor
@@ -53,7 +55,7 @@ def save(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, most_tensors: int = MOST_TENSORS) -> dict[str, Tensor]:
-    """Read a state dict from any safetensors file; bfloat16 becomes float32.
+    """Read a state dict from any safetensors file; without ml_dtypes, bfloat16 becomes float32.
 
     A file that is damaged, of another kind, or has more than `most_tensors` tensors raises
     `gradwalk.io.FileError`.
@@ -76,6 +78,8 @@ def array_of(value: Any, name: str) -> Array:
             f"a state dict holds tensors, and {name!r} is {type(value).__name__}. Fix: save other "
             "things with gradwalk.save_run, or from PyTorch go through gradwalk.io.from_torch."
         )
+    if is_bfloat16(array.dtype):
+        return np.ascontiguousarray(array)
     if array.dtype.newbyteorder("<") not in _NAMES:
         raise TypeError(f"{name!r} holds {array.dtype}, which a safetensors file cannot hold")
     return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
@@ -103,7 +107,7 @@ def write(
     for name in names:
         array = arrays[name]
         start, end = end, end + array.nbytes
-        kind = _NAMES[array.dtype.newbyteorder("<")]
+        kind = "BF16" if is_bfloat16(array.dtype) else _NAMES[array.dtype.newbyteorder("<")]
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -114,15 +118,20 @@ def write(
             "Fix: save several files."
         )
     first: Any = [len(text).to_bytes(8, "little") + text]
-    numbers = (arrays[name].data for name in names if arrays[name].size)
+    numbers = (_stored(arrays[name]).data for name in names if arrays[name].size)
     write_atomically(path, chain(first, numbers), keep_previous)
+
+
+def _stored(array: Array) -> Array:
+    """An array as it is in a file: Python knows no memory of bfloat16s, so their bits."""
+    return array.view(_TYPES["BF16"]) if is_bfloat16(array.dtype) else array
 
 
 def checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
     """A checksum of all names, shapes, elements and texts."""
     crc = 0
     for name in sorted(arrays):
-        array = arrays[name]
+        array = _stored(arrays[name])
         crc = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), crc)
         if array.size:
             crc = zlib.crc32(array.data, crc)
@@ -155,6 +164,9 @@ def _read(
     stored = metadata.get("checksum", "")
     if stored.startswith("crc32 ") and stored != checksum(arrays, metadata):
         raise wrong(path, "its checksum does not match its content: it was damaged after writing")
+    for name, entry in header.items():
+        if entry["dtype"] == "BF16":
+            arrays[name] = bfloat16_of(arrays[name])
     return arrays, metadata
 
 
@@ -219,9 +231,15 @@ def _array(file: IO[bytes], kind: str, shape: list[int]) -> Array:
     array = np.empty(shape, _TYPES[kind])
     if file.readinto(array) != array.nbytes:  # type: ignore[attr-defined]
         raise ValueError("it became shorter while it was read")
-    if kind == "BF16":  # the upper half of a float32
-        return (array.astype(np.uint32) << 16).view(np.float32)
     return array != 0 if kind == "BOOL" else array
+
+
+def bfloat16_of(bits: Array) -> Array:
+    """The numbers whose bits these are; in float32, of which they are the upper half, if there is
+    no ml_dtypes."""
+    if find_spec("ml_dtypes") is None:
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    return bits.astype(np.uint16, copy=False).view(bfloat16())
 
 
 def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
 from gradwalk.nn.parameter import Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
+from gradwalk.ops.core.dtypes import bfloat16, is_floating
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.tensor import Tensor
 
@@ -345,7 +346,7 @@ class Module(_hooks.ModuleHooks):
         floating-point, in place: `to("cuda")`, `to(dtype)`, `to("cuda", dtype)`, `to(tensor)`.
         """
         dtype, where, _ = read_to(args, keywords)
-        if dtype is not None and dtype.kind != "f":
+        if dtype is not None and not is_floating(dtype):
             raise TypeError(f"a module can only be moved to a floating-point dtype, not {dtype}")
         for tensor in [*self.parameters(), *self.buffers()]:
             kind = dtype if tensor.is_floating_point() else None
@@ -364,6 +365,14 @@ class Module(_hooks.ModuleHooks):
     def double(self) -> Self:
         """All floating-point parameters and buffers as float64."""
         return self.to(np.float64)
+
+    def half(self) -> Self:
+        """All floating-point parameters and buffers as float16."""
+        return self.to(np.float16)
+
+    def bfloat16(self) -> Self:
+        """All floating-point parameters and buffers as bfloat16."""
+        return self.to(bfloat16())
 
     def type(self, dst_type: Any) -> Self:
         """The same as `to(dtype)`."""

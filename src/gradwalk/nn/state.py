@@ -11,6 +11,7 @@ import numpy as np
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.nn.parameter import Parameter
+from gradwalk.ops.core.dtypes import is_number
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
@@ -144,7 +145,7 @@ def _array(
     except Exception as error:  # an object of another library may raise anything
         problems.append(f"{name}: cannot be read as an array ({error})")
         return None
-    if array.dtype.kind not in "fiub":
+    if not is_number(array.dtype):
         problems.append(f"{name}: holds {array.dtype}, not numbers")
     elif array.shape != tensor.shape:
         problems.append(

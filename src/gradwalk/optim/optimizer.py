@@ -15,6 +15,7 @@ from gradwalk.engine.modes import state as modes
 from gradwalk.graph.source import caller, source_line
 from gradwalk.graph.versions import touch
 from gradwalk.nn.constructors import declared
+from gradwalk.ops.core.dtypes import float32, is_half
 from gradwalk.optim.hooks import OptimizerHooks, watched
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import placed
@@ -134,10 +135,35 @@ class Optimizer(OptimizerHooks):
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter._grad is not None]
             if moved:
-                quietly(self.update, moved, group)
+                quietly(self._update, moved, group)
                 for parameter in moved:
                     touch(parameter._array, code, position)
         return loss
+
+    def _update(self, parameters: list[Tensor], group: Group) -> None:
+        """`update`; of half parameters in float32, so that a step rounds each of them once."""
+        halves = [p for p in parameters if is_half(p._array.dtype)]
+        if not halves:
+            self.update(parameters, group)
+            return
+        tensors: list[Any] = [
+            t for p in halves for t in (p, p._grad, *self._state_tensors(p, group))
+        ]
+        kept = [(t, t._array) for t in tensors if is_half(t._array.dtype)]
+        try:
+            for tensor, array in kept:
+                tensor._array = array.astype(float32)
+            self.update(parameters, group)
+        finally:
+            for tensor, array in kept:
+                if tensor._array is not array:
+                    array[...] = tensor._array
+                    tensor._array = array
+
+    def _state_tensors(self, parameter: Tensor, group: Group) -> list[Tensor]:
+        """The tensors in the state of a parameter."""
+        values = self.state_of(parameter, group).values()
+        return [v for v in values if isinstance(v, Tensor)]
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """Move these parameters of one group in place; all have a gradient."""

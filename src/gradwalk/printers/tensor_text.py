@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradwalk.ops.core.halves import widened
+
 DIGITS = 4  # after the point
 LINE_WIDTH = 80
 SUMMARISE_ABOVE = 1000  # elements
@@ -30,6 +32,7 @@ def tensor_text(array: Array, suffixes: Sequence[str] = (), prefix: str = "tenso
             [ 0.0000, 10.0000]], requires_grad=True)
     """
     indent = len(prefix)
+    array = widened(array)  # Python's formats take no bfloat16
     if array.size == 0:
         # `[]` tells the shape (0,) and no other.
         shape = () if array.ndim == 1 else (f"size={array.shape}",)

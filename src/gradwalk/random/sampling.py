@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 import numpy as np
 
 from gradwalk.graph.abstract import is_array, numbers_of
-from gradwalk.ops.core.dtypes import category, float32, float64, get_default_dtype
+from gradwalk.ops.core.dtypes import category, float32, float64, get_default_dtype, is_floating
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.random.generator import Generator, Stream, default_generator
 from gradwalk.tensors.apply import wrap
@@ -104,7 +104,7 @@ def _integers(
     if low >= high:
         raise ValueError(f"{name}: the range from {low} to below {high} is empty")
     least, most = _limits(dtype)
-    if dtype.kind != "f" and not least <= low < high <= most + 1:
+    if not is_floating(dtype) and not least <= low < high <= most + 1:
         raise ValueError(f"{name}: {dtype} holds {least} to {most}, not {low} to {high - 1}")
     return stream.integers(low, high, size).astype(dtype, copy=False)
 
@@ -113,7 +113,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     """The range of integers that a dtype represents exactly."""
     if dtype.kind == "b":
         return 0, 1
-    if dtype.kind == "f":
+    if is_floating(dtype):
         most = 2 ** (np.finfo(dtype).nmant + 1)
         return -most, most
     limits = np.iinfo(dtype)
@@ -217,7 +217,7 @@ def _bernoulli(stream: Stream, p: Any, size: tuple[int, ...]) -> Array:
             raise ValueError(f"bernoulli: a probability is from 0 to 1, not {p}")
         return stream.bernoulli(float(p), size)
     chances = p.detach()._array
-    if chances.dtype.kind != "f":
+    if not is_floating(chances.dtype):
         raise TypeError(f"bernoulli: probabilities are floats, not {chances.dtype}")
     numbers = numbers_of(chances)
     if p.device.type != "cpu" and numbers is not None:
@@ -245,7 +245,7 @@ def multinomial(
     weights = np.asarray(input.detach()._array)
     if weights.ndim not in (1, 2):
         raise ValueError(f"multinomial takes a vector or a matrix, not shape {weights.shape}")
-    if weights.dtype.kind != "f":
+    if not is_floating(weights.dtype):
         raise TypeError(f"multinomial: weights are floats, not {weights.dtype}")
     categories = weights.shape[-1]
     if categories > MOST_CATEGORIES:

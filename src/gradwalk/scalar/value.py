@@ -19,6 +19,7 @@ from gradwalk.engine.modes import state
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import SourceLine, caller, own_files, source_line
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.dtypes import is_number
 from gradwalk.ops.core.op import Op, OpError
 from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.elementwise import arithmetic
@@ -229,7 +230,7 @@ def _number(data: Any, beside: Value | None = None) -> Number:
         return data.data
     if isinstance(data, (bool, int, float)):
         return float(data) if isinstance(data, float) else int(data)
-    if isinstance(data, (np.generic, np.ndarray)) and data.ndim == 0 and data.dtype.kind in "biuf":
+    if isinstance(data, (np.generic, np.ndarray)) and data.ndim == 0 and is_number(data.dtype):
         return data.item()
     if hasattr(data, "requires_grad"):
         if beside is not None:

@@ -18,13 +18,18 @@ from gradwalk.ops.core.check import check_use
 from gradwalk.ops.core.dtypes import (
     bool_,
     category,
+    float32,
     get_default_dtype,
     held_by,
+    is_floating,
+    is_half,
     result_dtype,
 )
+from gradwalk.ops.core.halves import PRODUCTS, computed, half_of
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.scalar.value import Value, value_beside_tensor
+from gradwalk.tensors.autocast import autocast_operands
 
 # The class that wraps results; tensor.py, which imports this module, puts it here.
 Tensor: Any = None
@@ -106,7 +111,7 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     dtype = result_dtype(
         args[i]._array if isinstance(args[i], Tensor) else args[i] for i in positions
     )
-    if op.to_float and dtype.kind != "f":
+    if op.to_float and not is_floating(dtype):
         dtype = get_default_dtype()
     promoted = list(args)
     if not any(isinstance(args[i], Tensor) for i in positions):  # where(condition, 1.0, 0.0)
@@ -117,7 +122,7 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
         if isinstance(args[i], Tensor):
             if args[i]._array.dtype != dtype:
                 promoted[i] = cast(args[i], dtype=dtype)
-        elif dtype.kind == "f" and not isinstance(args[i], float):
+        elif is_floating(dtype) and not isinstance(args[i], float):
             promoted[i] = float(args[i])
         elif dtype.itemsize < 8 and op.gives is not bool_ and args[i].__class__ is int:
             promoted[i] = held_by(dtype, args[i])  # NumPy refuses uint8 + 300; comparing is exact
@@ -141,19 +146,28 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if machine is not here.tracer:
         machine.check_devices(op, args)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
+    if here.autocast is not None:
+        args = autocast_operands(here, op, args, machine)
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
+    compute = op.forward
     if machine is not None:
-        if op.array_only:  # its definition in other ops can be compiled, and differentiated
-            return machine.expanded(op, args, attrs)
         machine.capture(*args)
+        if not op.array_only:
+            compute = machine.forward(op)
+        elif (whole := machine.whole(op)) is not None:
+            op, compute = whole, whole.forward  # made of ops of the machine
+        else:  # its definition in other ops can be compiled, and differentiated
+            return _expanded(machine, op, args, attrs)
     arrays = []
-    needs = False
+    needs = half = False
     for argument in args:
         if isinstance(argument, Tensor):
             if argument._view is not None:
                 refresh(argument)
-            arrays.append(argument._array)
+            array = argument._array
+            arrays.append(array)
+            half = half or (array.dtype not in FLOATS and is_half(array.dtype))
             needs = needs or argument._requires_grad or argument._node is not None
         else:
             arrays.append(argument)
@@ -161,8 +175,10 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if watcher is not None:
         watcher.began()
     try:
-        compute = op.forward if machine is None else machine.forward(op)
-        result = quietly(compute, *arrays, **attrs)
+        if half and machine is None:
+            result = quietly(computed, op, arrays, attrs)
+        else:
+            result = quietly(compute, *arrays, **attrs)
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None
     if not op.checked and machine is None:
@@ -176,6 +192,19 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if watcher is not None:
         watcher.made(op, edges, attrs, outputs if op.multiple else (outputs,), code, position)
     return outputs
+
+
+def _expanded(machine: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """An op through its definition in other ops: of halves in float32, so that it rounds once."""
+    half = half_of([a._array for a in args if isinstance(a, Tensor)])
+    if half is None or op.name in PRODUCTS:
+        return machine.expanded(op, args, attrs)
+    machine.capture(*args)
+    wide = tuple([cast(a, dtype=float32) if getattr(a, "dtype", None) == half else a for a in args])
+    made = machine.expanded(op, wide, attrs)
+    several = made if op.multiple else (made,)
+    outputs = [cast(t, dtype=half) if is_floating(t.dtype) else t for t in several]
+    return tuple(outputs) if op.multiple else outputs[0]
 
 
 def machine_of(things: Sequence[Any]) -> Any:
@@ -302,7 +331,8 @@ def record(
     outputs = []
     for index, array in enumerate(results[:count]):
         # An integer output, such as the indices of max, has no gradient.
-        tensor = wrap(array, node if array.dtype.kind == "f" else None, index)
+        flows = array.dtype in FLOATS or is_floating(array.dtype)
+        tensor = wrap(array, node if flows else None, index)
         if op.view:
             _hang_on(tensor, args[0], op, attrs, index)
         outputs.append(tensor)

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from gradwalk.engine.modes import state
-from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.ops.core.dtypes import category, get_default_dtype, is_floating
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.leaves import LeafOptions, filled, leaf, like, makes_leaf
@@ -44,7 +44,7 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
         if dtype is None and (array.dtype == np.float64 or array.size == 0):
             numpy_scalar = isinstance(data, np.generic)
             array = array if numpy_scalar and array.size else array.astype(get_default_dtype())
-    if array.dtype.kind in "OUSMmV":
+    if array.dtype.kind in "OUSMmV" and not is_floating(array.dtype):
         raise TypeError(f"a tensor cannot hold {type(data).__name__} data ({array.dtype})")
     category(array.dtype)
     return array
@@ -190,7 +190,7 @@ def arange(
         raise ValueError(f"arange: no steps of {by} lead from {first} to {last}")
     exact = all(isinstance(n, int) for n in numbers)
     count = -((first - last) // by) if exact else math.ceil((last - first) / by)
-    if kind.kind != "f":
+    if not is_floating(kind):
         first, by = int(first), int(by)
     return leaf((first + by * np.arange(count)).astype(kind), **options)
 
@@ -205,7 +205,7 @@ def _number(name: str, given: Any) -> Any:
 def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) -> Any:
     """Evenly spaced numbers, counted from the nearer end as in PyTorch; of integers whole ends."""
     first, last = _number(name, start), _number(name, end)
-    if kind.kind != "f":
+    if not is_floating(kind):
         first, last = int(first), int(last)
     count = operator.index(steps)
     if count < 0:

@@ -31,6 +31,8 @@ class device(str):
 
     def __new__(cls, type: Any = "cpu", index: int | None = None) -> device:
         """`device("cuda", 1)` is `device("cuda:1")`; a number is a GPU."""
+        if isinstance(type, device) and index is None:
+            return type  # a mesh too
         if isinstance(type, int):
             type, index = "cuda", type
         kind, _, number = str(type).partition(":")
@@ -92,7 +94,7 @@ def set_default_device(device: Any) -> None:
     >>> import gradwalk as gw
     >>> gw.set_default_device("cpu")
     """
-    default.set(CPU if device is None else _named(device))
+    default.set(CPU if device is None else numbered(device))
 
 
 def device_of(array: Any) -> device:
@@ -104,13 +106,9 @@ def device_of(array: Any) -> device:
 
 
 def numbered(where: Any) -> device:
-    """The device with its number, as a tensor has it: "cuda" is "cuda:0"."""
-    wanted = _named(where)
-    return wanted if wanted.type == "cpu" or wanted.index is not None else device(wanted.type, 0)
-
-
-def _named(where: Any) -> device:
-    return where if where.__class__ is device else device(where)
+    """The device with its number, as a tensor has it: "cuda" is "cuda:0". A mesh has none."""
+    wanted = device(where)
+    return device(f"{wanted}:0") if wanted in KINDS and wanted != CPU else wanted
 
 
 def placed(array: Any, where: Any) -> Any:

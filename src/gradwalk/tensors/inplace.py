@@ -18,7 +18,7 @@ from gradwalk.engine.modes import current, quietly
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
-from gradwalk.ops.core.dtypes import category, held_by, result_dtype
+from gradwalk.ops.core.dtypes import category, held_by, is_floating, result_dtype
 from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import in_place_method_of
@@ -53,7 +53,7 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     wants = tuple([_is_tensor(a) and a.requires_grad for a in args])
     if here.grad_enabled:
         _refuse(target, op, any(wants))
-    needs = here.grad_enabled and any(wants) and target._array.dtype.kind == "f"
+    needs = here.grad_enabled and any(wants) and is_floating(target._array.dtype)
     if needs:
         if here.tracer is not None:
             here.tracer.records_write(target)
@@ -160,7 +160,7 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if not op.promotes:
         return args
     result = result_dtype(a._array if _is_tensor(a) else a for a in args)
-    if op.to_float and result.kind != "f":
+    if op.to_float and not is_floating(result):
         raise TypeError(f"{op.name} in place on a {target.dtype} tensor would not fit its integers")
     if category(result) > category(target.dtype):
         raise TypeError(

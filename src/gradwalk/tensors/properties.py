@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from gradwalk.graph.abstract import AbstractArray
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.tensors.devices import device, device_of
 from gradwalk.tensors.leaves import LeafOptions, filled, like, makes_leaf
@@ -95,11 +96,11 @@ class Properties:
 
     def is_floating_point(self) -> bool:
         """Whether the elements are floats."""
-        return self.dtype.kind == "f"
+        return is_floating(self.dtype)
 
     def is_signed(self) -> bool:
         """Whether the elements can be negative."""
-        return self.dtype.kind in "fi"
+        return is_floating(self.dtype) or self.dtype.kind == "i"
 
     is_sparse = is_quantized = is_meta = False
 

@@ -18,7 +18,7 @@ from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
-from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.ops.core.dtypes import bfloat16, category, get_default_dtype, is_floating
 from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
 from gradwalk.ops.network.convolution import is_batch_last
@@ -161,7 +161,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
                     f"result of {self._node.op.name} ({self.line}). Use .detach()."
                 )
             return
-        if on and self._array.dtype.kind != "f":
+        if on and not is_floating(self._array.dtype):
             raise RuntimeError(
                 f"{name_of(self)} holds {self.dtype}: only floating-point tensors can "
                 "have gradients, because an integer cannot change by a little.\n"
@@ -452,12 +452,17 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
 
     float: ClassVar = _conversion(np.float32)
     double: ClassVar = _conversion(np.float64)
+    half: ClassVar = _conversion(np.float16)
     long: ClassVar = _conversion(np.int64)
     int: ClassVar = _conversion(np.int32)
     short: ClassVar = _conversion(np.int16)
     char: ClassVar = _conversion(np.int8)
     byte: ClassVar = _conversion(np.uint8)
     bool: ClassVar = _conversion(np.bool_)
+
+    def bfloat16(self) -> Tensor:
+        """This in bfloat16."""
+        return self.to(bfloat16())
 
     def cpu(self) -> Tensor:
         """On the CPU; itself if it is there."""

@@ -14,6 +14,7 @@ from gradwalk.compiler.call.outer_gradient import attach
 from gradwalk.compiler.call.writer import CallText, indented
 from gradwalk.compiler.capture.locations import GradientLocation, ScalarLocation
 from gradwalk.compiler.ir.program import Scalar
+from gradwalk.compiler.passes.finite import not_finite
 from gradwalk.compiler.tracing.arguments import UNALIGNED
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.outcome import Numeral, Record, Result, Slot
@@ -78,7 +79,19 @@ def write_run(text: CallText) -> None:
     """Call the executable; if it offers its parts, do what its own call does."""
     if text.specialization.native is not None:
         _write_native_run(text, text.specialization.native)
-        return
+    else:
+        _write_plain_run(text)
+    if text.trace.tells_finite:
+        text.use(not_finite=not_finite, program=text.trace.program)
+        numbers = ", ".join(f"number{i}" for i in range(len(text.trace.scalars)))
+        operands = f"program, {_arrays(text)}, specialization.arrays, [{numbers}]"
+        text.run += [
+            f"if not result{len(text.trace.program.results) - 1}:",
+            f"    raise not_finite({operands})",
+        ]
+
+
+def _write_plain_run(text: CallText) -> None:
     executable = text.name("executable", text.specialization.executable)
     numbers = ", ".join(f"number{i}" for i in range(len(text.trace.scalars)))
     operands = f"{_arrays(text)}, specialization.arrays, [{numbers}]"

@@ -25,7 +25,12 @@ def write_arguments(text: CallText, args: Any, keywords: Any, static: frozenset[
     text.conditions += [
         f"here.grad_enabled is not {signature.grad_enabled}",
         text.differs("dtypes._default", signature.default_dtype),
+        text.differs("dtypes._matmul_precision", signature.matmul_precision),
+        "here.autocast is not None",
     ]
+    if signature.autocast is not None:
+        key = text.name("fixed", signature.autocast)
+        text.conditions[-1] = f"here.autocast is None or here.autocast.key != {key}"
     if not _unpack_flat(text, args, keywords, static):
         text.use(Arguments=Arguments, static=static, signature=signature)
         text.values = [f"x{i}" for i in range(len(Arguments(args, keywords, static, True).values))]

@@ -6,7 +6,7 @@ captured memory that has moved, tensors that are views, the program of the gradi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from gradwalk.compiler.call import execution, guard_code
 from gradwalk.compiler.call.staleness import Again, Staleness
 from gradwalk.compiler.call.writer import MISS, NEVER, CallText
 from gradwalk.compiler.capture.locations import GeneratorLocation, StateLocation
-from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program
+from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program, Scalar
 from gradwalk.compiler.tracing.aliasing import check_apart, overlap
 from gradwalk.compiler.tracing.arguments import Arguments, order_of
 from gradwalk.compiler.tracing.differences import numbered_alike
@@ -24,6 +24,7 @@ from gradwalk.engine.modes import set_grad_enabled, state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
 from gradwalk.ops.index.indexing import getitem, through
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.autocast import autocast_as
 
 Array = np.ndarray[Any, Any]
 Build = Callable[[Program, Layout], Any]
@@ -52,6 +53,8 @@ class Specialization:
         self.executable: Any = same.executable if same else build(trace.program, trace.layout)
         # The executable, if it offers the parts that a generated call uses.
         self.native = self.executable if hasattr(self.executable, "start") else None
+        if hasattr(self.executable, "put_back"):
+            self.executable.put_back = self.put_back
         self.arrays = [memory.array for memory in trace.captured]  # as last found
         self.written = trace.written
         # Where the function changes them, for an error in later eager code.
@@ -125,7 +128,7 @@ class Specialization:
         assert self.staleness is not None
         if args is None:
             args, keywords = self.staleness.sample()
-        with set_grad_enabled(self.signature.grad_enabled):
+        with set_grad_enabled(self.signature.grad_enabled), autocast_as(self.signature.autocast):
             arrays = self.memories(args, keywords)
             if arrays is None:
                 return False
@@ -193,6 +196,17 @@ class Specialization:
         stamps = {n: stamp_for(self.arrays[n]) for n in self.touched}
         first = {stamp: n for n, stamp in reversed(stamps.items())}  # views may share one
         return put_together(list(first), [self._lines.get(n, (None, -1)) for n in first.values()])
+
+    def put_back(self, scalars: Sequence[Any], offsets: dict[int, int]) -> None:
+        """Restore runtime scalars and random streams to what they were before a call that, as
+        turned out later, changed nothing."""
+        sources = [target.source for target, _ in self.trace.program.updates]
+        numbers = [source.number for source in sources if isinstance(source, Scalar)]
+        for number, locations in zip(numbers, self.trace.updated, strict=True):
+            for location in locations:
+                location.set(scalars[number], ())
+        for number, offset in offsets.items():
+            self.generators[number].stream.move_to(offset)
 
     # -- results -----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Views, promotion and assignment are the same for all of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from gradwalk.compiler.functional.functional_array import Chain, FunctionalArray
 from gradwalk.compiler.functional.memory_order import result_layout
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.abstract import is_array
-from gradwalk.ops.core.dtypes import float64
+from gradwalk.ops.core.dtypes import float64, is_floating, is_half, promote_types
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.shape import reshaping as shaping
@@ -44,9 +45,17 @@ class Machine:
         """An array filled with one number."""
         raise NotImplementedError
 
+    def filled_like(self, x: Any, dtype: np.dtype[Any], number: Any) -> Any:
+        """An array of the shape of another, filled with one number."""
+        return self.filled(x.shape, dtype, number)
+
     def values(self, op: Op, operands: Sequence[Any]) -> list[Any]:
         """The operands of an op as values and plain numbers."""
         raise NotImplementedError
+
+    def whole(self, op: Op) -> Op | None:
+        """The form of a composite that runs whole; None if its definition in other ops runs."""
+        return None
 
     def capture(self, *tensors: Any) -> None:
         """Tensors are about to be used in an operation."""
@@ -126,10 +135,13 @@ class Machine:
         mixed = [args[i] for i in positions]
         dtypes = {a.dtype for a in mixed if isinstance(a, self.Value)}
         plain = all(isinstance(a, self.Value) or (type(a) is int) for a in mixed)
-        if len(dtypes) == 1 and (next(iter(dtypes)).kind == "f" or (plain and not op.to_float)):
+        if len(dtypes) == 1 and (is_floating(next(iter(dtypes))) or (plain and not op.to_float)):
             return args
-        dtype = np.result_type(*(a.dtype if isinstance(a, self.Value) else a for a in mixed))
-        if op.to_float and dtype.kind != "f":
+        if any(map(is_half, dtypes)):  # NumPy has no common dtype of bfloat16 and integers
+            dtype = functools.reduce(promote_types, dtypes)
+        else:
+            dtype = np.result_type(*(a.dtype if isinstance(a, self.Value) else a for a in mixed))
+        if op.to_float and not is_floating(dtype):
             dtype = float64
         promoted = list(args)
         for i in positions:

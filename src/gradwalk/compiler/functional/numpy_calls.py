@@ -81,7 +81,7 @@ def largest(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def _full_like(x: Any, fill_value: float, dtype: Any = None, order: str = "K") -> Any:
-    return x.machine.filled(x.shape, np.dtype(dtype or x.dtype), fill_value)
+    return x.machine.filled_like(x, np.dtype(dtype or x.dtype), fill_value)
 
 
 def _shares(x: Any, y: Any, max_work: Any = None) -> bool:

@@ -20,6 +20,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_half
+from gradwalk.ops.core.halves import computed
 from gradwalk.ops.core.op import Op, Shape
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
 from gradwalk.ops.shape.reshaping import reshape
@@ -141,6 +143,7 @@ class Program:
     calls: list[Call]
     results: list[Term]
     updates: list[tuple[Term, Term]] = field(default_factory=list)
+    must_be_finite: list[Term] = field(default_factory=list)  # or the updates do not happen
     owned: bool = False  # no other program has its calls: a pass may replace their operands
 
     def __str__(self) -> str:
@@ -150,7 +153,7 @@ class Program:
 
     def ends(self) -> list[Term]:
         """The terms that the program computes: results and new values."""
-        return [*self.results, *(value for _, value in self.updates)]
+        return [*self.results, *(value for _, value in self.updates), *self.must_be_finite]
 
     def sources(self) -> list[Term]:
         """The terms that no call made, in order of first use; those only written come last."""
@@ -165,6 +168,7 @@ class Program:
             calls=calls,
             results=[now.get(t, t) for t in self.results],
             updates=[(target, now.get(t, t)) for target, t in self.updates],
+            must_be_finite=[now.get(t, t) for t in self.must_be_finite],
         )
 
     def consumers(self) -> dict[Term, list[Call]]:
@@ -223,7 +227,8 @@ class Builder:
 
 def forward(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Any:
     """What the op's own forward returns, without residuals."""
-    outputs = op.forward(*arrays, **attrs)
+    half = any(isinstance(a, np.ndarray) and is_half(a.dtype) for a in arrays)
+    outputs = computed(op, arrays, attrs) if half else op.forward(*arrays, **attrs)
     if not op.residuals:
         return outputs
     return outputs[: -len(op.residuals)] if op.multiple else outputs[0]

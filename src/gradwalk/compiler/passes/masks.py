@@ -24,6 +24,7 @@ from gradwalk.compiler.ir.program import (
     forward,
     rewrite,
 )
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast
 
@@ -57,7 +58,7 @@ class _Choices:
     ) -> tuple[Term, np.ndarray[Any, Any]] | None:
         """The mask and the two numbers of a call on a mask and constants; else None."""
         out = call.outputs[0]
-        if out.dtype.kind != "f":
+        if not is_floating(out.dtype):
             return None
         if call.op is cast:
             (x,) = args

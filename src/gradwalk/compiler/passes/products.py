@@ -17,6 +17,7 @@ from gradwalk.compiler.ir.program import (
     rewrite,
     rewrites,
 )
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.matmul import matmul_op
@@ -37,7 +38,7 @@ def open_thin_products(call: Call, args: Args, build: Builder) -> Rewritten:
     column it is a multiplication and a sum. Both can be fused with the kernels around them, which a
     product cannot.
     """
-    if call.outputs[0].dtype.kind != "f":
+    if not is_floating(call.outputs[0].dtype):
         return None
     x, y = args
     assert isinstance(x, Term) and isinstance(y, Term)

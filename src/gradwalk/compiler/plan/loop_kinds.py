@@ -13,6 +13,7 @@ from gradwalk.compiler.ir.loops import loop, shape_of
 from gradwalk.compiler.ir.program import Call, Operand, Term
 from gradwalk.compiler.plan.buffers import writes_a_part
 from gradwalk.compiler.plan.capabilities import Capabilities
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.core.op import Op, Shape
 from gradwalk.ops.index.embedding import embedding_op, sum_rows
 from gradwalk.ops.index.indexing import getitem, put, setitem
@@ -169,7 +170,7 @@ def _classified(call: Call, backend: Capabilities) -> LoopClass:
         last = long[-1] if long else -1
         kind = Kind.ROWS if last in axes or not axes or last < 0 else Kind.COLUMNS
         return LoopClass(kind, x.shape, axes)
-    if (call.op is matmul_op and call.outputs[0].dtype.kind == "f") or (
+    if (call.op is matmul_op and is_floating(call.outputs[0].dtype)) or (
         call.op in (conv, conv_input) and is_native_convolution(call)
     ):
         return LoopClass(Kind.PRODUCT, out)

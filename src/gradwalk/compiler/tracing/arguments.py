@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.compiler.tracing.errors import TraceError
-from gradwalk.ops.core.dtypes import get_default_dtype
+from gradwalk.ops.core.dtypes import get_default_dtype, get_float32_matmul_precision
+from gradwalk.tensors.autocast import Key, autocast_key
 
 UNALIGNED = "unaligned"
 
@@ -29,6 +30,8 @@ class Signature(NamedTuple):
 
     grad_enabled: bool
     default_dtype: np.dtype[Any]
+    autocast: Key | None
+    matmul_precision: str
     nesting: Hashable  # what is not a tensor or float, and where tensors and floats are
     tensors: tuple[TensorSignature, ...]
 
@@ -57,7 +60,14 @@ class Arguments:
                 for t in self.tensors
             ]
         )
-        self.signature = Signature(grad, get_default_dtype(), nesting, tensors)
+        self.signature = Signature(
+            grad,
+            get_default_dtype(),
+            autocast_key(),
+            get_float32_matmul_precision(),
+            nesting,
+            tensors,
+        )
         self.values: list[Any] = self.tensors + floats if floats else self.tensors
 
     def _read(self, thing: Any, static: bool, known: dict[int, int], floats: list[float]) -> Any:

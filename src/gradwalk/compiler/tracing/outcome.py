@@ -9,6 +9,7 @@ import numpy as np
 
 from gradwalk.compiler.capture.environment_guards import Environment
 from gradwalk.compiler.capture.guards import ModulesGuard, OptimizerGuard
+from gradwalk.compiler.capture.locations import GradientLocation
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.functional.functional_array import Chain
 from gradwalk.compiler.ir.program import Layout, Memory, Program, Term
@@ -82,12 +83,20 @@ class TracedProgram:
     written_arguments: list[int]
     captured_arguments: dict[int, Any]  # by position: the function knows them by itself as well
     gradient: Gradient | None  # if a result is differentiated outside
+    tells_finite: bool = False  # whether the last result says that updates happened
 
     @property
     def written(self) -> list[int]:
         """The numbers of the captured memories that the program updates."""
         targets = (target.source for target, _ in self.program.updates)
         return [source.number for source in targets if isinstance(source, Memory)]
+
+    @property
+    def gradient_results(self) -> list[int]:
+        """The numbers of the results that become a `.grad`."""
+        slots = [s for location, s in self.assigned if isinstance(location, GradientLocation)]
+        tensors = [self.tensors[slot] for slot in slots if slot is not None]
+        return [tensor.number for tensor in tensors if isinstance(tensor, Result)]
 
 
 @dataclass(eq=False)

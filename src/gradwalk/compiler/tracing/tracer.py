@@ -23,6 +23,7 @@ from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.functional.functional_array import FunctionalArray, real_of
 from gradwalk.compiler.functional.machine import Machine
 from gradwalk.compiler.functional.memory_order import layout_of
+from gradwalk.compiler.functional.whole_ops import WHOLE
 from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term, forward
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
@@ -33,7 +34,7 @@ from gradwalk.engine.modes import switch
 from gradwalk.graph.abstract import is_array, traces
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of
-from gradwalk.ops.core.dtypes import float64, result_dtype
+from gradwalk.ops.core.dtypes import float64, is_number, result_dtype
 from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
 from gradwalk.ops.shape import reshaping as shaping
@@ -112,6 +113,10 @@ class Tracer(Machine):
                 )
         return super().compute(op, operands, attrs)
 
+    def whole(self, op: Op) -> Op | None:
+        """A device runs some composites whole; code for the CPU is made of their definitions."""
+        return None if self.device == CPU else WHOLE.get(op)
+
     def fitted(self, value: Any, shape: Shape, dtype: np.dtype[Any]) -> Term:
         """A value cast and broadcast; a runtime scalar too."""
         if isinstance(value, RuntimeScalar):
@@ -168,8 +173,6 @@ class Tracer(Machine):
         owner = owner_of(array)
         if not owner.flags.writeable and owner.flags.owndata:  # it cannot change
             return self.constant(array)
-        if isinstance(array, FunctionalArray):  # on a device
-            self._runs_on(array)
         if id(array) in self.own_memories:
             owner = array
         if owner is array:
@@ -200,6 +203,8 @@ class Tracer(Machine):
         """The captured memory that an array owns."""
         known = self.storages.get(id(array))
         if known is None:
+            if isinstance(array, FunctionalArray):
+                self._runs_on(array)
             self.kept.append(array)
             source = Term(array.shape, array.dtype, source=Memory(len(self.storages)))
             traced = Traced(self, source, layout_of(array))
@@ -211,7 +216,7 @@ class Tracer(Machine):
         """A constant, for an array that the function makes of plain numbers."""
         if isinstance(array, Traced):
             return array
-        if array.size > 1 and array.dtype.kind in "fiub":
+        if array.size > 1 and is_number(array.dtype):
             bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
             if (bits == bits.flat[0]).all():
                 return self.filled(array.shape, array.dtype, array.flat[0])

@@ -18,6 +18,7 @@ from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import wrapped
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.inspect.why.why import place_of
+from gradwalk.ops.core.dtypes import is_number
 
 __all__ = ["Compared", "Comparison", "compare"]
 
@@ -159,7 +160,7 @@ def _numbers(name: str, given: Any) -> Any:
     array = numbers_of(given)
     if array is None:
         array = np.asarray(getattr(given, "data", given) if hasattr(given, "_grad") else given)
-    if array.dtype.kind not in "fiub":
+    if not is_number(array.dtype):
         raise TypeError(
             f"the gradient derived for {name} is {given!r}, not numbers. Fix: give a tensor, an "
             "array, a list or a number."

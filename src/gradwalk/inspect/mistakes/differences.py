@@ -18,6 +18,7 @@ from gradwalk.engine import gradients
 from gradwalk.engine.modes import enable_grad
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, Mask, differs, explanations
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
 
@@ -258,7 +259,7 @@ def numbers(thing: Any) -> Array:
 def in_float64(thing: Any) -> Any:
     """A tensor or array of floats as a float64 leaf of its own; anything else as it is."""
     array = thing._array if isinstance(thing, Tensor) else thing
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+    if not isinstance(array, np.ndarray) or not is_floating(array.dtype):
         return thing
     leaf = gradients.wrap(np.array(array, np.float64))
     leaf.requires_grad = not isinstance(thing, Tensor) or thing.requires_grad
@@ -277,4 +278,4 @@ def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
                 "a tensor (or Value), or a tuple of them. Look for an item(), float() or numpy() "
                 "in it."
             )
-    return [out for out in outputs if isinstance(out, Value) or out.dtype.kind == "f"]
+    return [out for out in outputs if isinstance(out, Value) or is_floating(out.dtype)]

@@ -20,6 +20,7 @@ from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, diagnose, diffe
 from gradwalk.inspect.mistakes.differences import nudges
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of, operands
 from gradwalk.inspect.trace.trace import Trace, TraceNode
+from gradwalk.ops.core.dtypes import is_floating
 
 EPS = 1e-6
 ATOL, RTOL = 1e-4, 2e-3  # values are often float32; ATOL is for a gradient of 1
@@ -50,7 +51,7 @@ class AuditedPush:
     def args(self) -> list[Any]:
         """The operands; arrays in float64."""
         return [
-            a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a
+            a.astype(np.float64) if isinstance(a, np.ndarray) and is_floating(a.dtype) else a
             for a in operands(self.trace, self.node)
         ]
 
@@ -63,7 +64,7 @@ class AuditedPush:
         if self.trace.scalar:
             args = [float(a) for a in args]
         attrs = self.node.attrs
-        if np.dtype(attrs.get("dtype", bool)).kind == "f":  # half would round the nudge away
+        if is_floating(np.dtype(attrs.get("dtype", bool))):  # half would round the nudge away
             attrs = {**attrs, "dtype": np.dtype(np.float64)}
         metas = tuple((s, dtype.replace("float32", "float64")) for s, dtype in self.node.metas)
         alone = TraceNode(0, self.node.op, tuple(args), attrs, metas=metas)

@@ -14,6 +14,7 @@ from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import TraceNode
+from gradwalk.ops.core.dtypes import is_floating
 
 LOGS = {"log", "log2", "log10", "log1p", "logit", "xlogy"}
 EXPONENTIALS = {"exp", "exp2", "expm1", "sinh", "cosh"}
@@ -272,7 +273,7 @@ def _many(there: There) -> Cause:
             "check that something is left after filtering or masking.",
         )
     largest = max(
-        (float(np.abs(v).max()) for v in known if v.dtype.kind == "f" and v.size), default=math.nan
+        (float(np.abs(v).max()) for v in known if is_floating(v.dtype) and v.size), default=math.nan
     )
     if math.isfinite(largest):
         return _overflow(

@@ -11,6 +11,7 @@ import numpy as np
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.replay import is_array, recomputed
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace
+from gradwalk.ops.core.dtypes import is_floating, is_number
 
 Index = tuple[int, ...]
 
@@ -36,7 +37,7 @@ def is_bad(kept: Kept) -> bool:
 def _floating(kept: Kept) -> bool:
     if kept is None or isinstance(kept, (str, int)):
         return False
-    return np.asarray(kept).dtype.kind == "f"
+    return is_floating(np.asarray(kept).dtype)
 
 
 def bad_mask(kept: Kept) -> Any:
@@ -58,7 +59,7 @@ def at(kept: Kept, index: Index | None) -> float | None:
     if not is_array(kept) or isinstance(kept, str):
         return None
     array = np.asarray(kept)
-    if array.dtype.kind not in "fiub":
+    if not is_number(array.dtype):
         return None
     if array.size == 1:
         return float(array.reshape(-1)[0])

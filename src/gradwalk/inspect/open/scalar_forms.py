@@ -20,6 +20,7 @@ import numpy as np
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.trace import Edge, Shape, Trace, TraceNode
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.core.op import Op
 
 Element = tuple[Edge, int]  # an operand and a place in it, counted through its flattened form
@@ -126,7 +127,7 @@ class Operation:
 
 def moves(value: Any, argument: Any) -> bool:
     """Whether an operand has elements that an op can move: floats of another node."""
-    return isinstance(argument, Edge) and value.dtype.kind == "f"
+    return isinstance(argument, Edge) and is_floating(value.dtype)
 
 
 # -- the forms -------------------------------------------------------------------------------------

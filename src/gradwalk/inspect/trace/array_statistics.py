@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import quietly
+from gradwalk.ops.core.dtypes import is_floating
 
 BINS = 16
 SMALLEST_SQUARE = 1e-30  # below, squares of float32 numbers lose their digits
@@ -44,7 +45,7 @@ class Statistics:
         array = np.asarray(value)
         flat = array.reshape(-1)
         nans = infs = 0
-        if flat.dtype.kind == "f":
+        if is_floating(flat.dtype):
             finite = np.isfinite(flat)
             if not finite.all():
                 nans = int(np.isnan(flat).sum())
@@ -121,7 +122,7 @@ def norm_of(kept: Any) -> float:
     if isinstance(kept, Statistics):
         return kept.norm if kept.finite else math.inf
     flat = np.asarray(kept).ravel(order="K")  # no copy, whatever the order of the axes in memory
-    if flat.dtype.kind != "f":
+    if not is_floating(flat.dtype):
         flat = flat.astype(np.float64)
     square = float(quietly(np.dot, flat, flat))
     if flat.dtype != np.float64 and not SMALLEST_SQUARE < square < math.inf:

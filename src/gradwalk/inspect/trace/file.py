@@ -43,6 +43,7 @@ from gradwalk.inspect.trace.trace import (
 )
 from gradwalk.io.errors import FileError, content_of, wrong
 from gradwalk.io.safetensors_files import MOST_TENSORS, parse, read, write
+from gradwalk.ops.core.dtypes import is_number
 
 VERSION = 2
 READ = (1, 2)  # version 1 has nothing about memory and time
@@ -203,7 +204,7 @@ class _Writer:
             return encode(value)
         self.arrays[name] = np.ascontiguousarray(value)
         described = {"array": name, "statistics": statistics_as_json(Statistics.of(value))}
-        if value.dtype.kind in "fiub":
+        if is_number(value.dtype):
             described["thumbnail"] = encode(thumbnail(value))
         return described
 

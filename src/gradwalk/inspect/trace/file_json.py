@@ -14,6 +14,7 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Saved, Shape
+from gradwalk.ops.core.dtypes import is_number
 from gradwalk.ops.core.op import Op
 
 SIDE = 8  # of a thumbnail
@@ -73,7 +74,7 @@ def decode(value: Any) -> Any:
     if kind == "small":
         numbers = np.array([decode(v) for v in content])
         dtype = np.dtype(value["dtype"])
-        if dtype.kind not in "fiub" or numbers.dtype.kind not in "fiub":
+        if not is_number(dtype) or not is_number(numbers.dtype):
             raise ValueError(f"an array of {dtype} that holds {content!r:.60}")
         return numbers.astype(dtype).reshape(value["shape"])
     if kind == "op":
@@ -135,7 +136,7 @@ _MEASURES = ("mean", "std", "low", "high", "norm")
 
 def read_statistics(described: dict[str, Any]) -> Statistics:
     values = {name: decode(value) for name, value in described.items()}
-    if np.dtype(values["dtype"]).kind not in "fiub":
+    if not is_number(np.dtype(values["dtype"])):
         raise ValueError(f"statistics of {values['dtype']!r}")
     numbers: dict[str, Any] = {name: whole(values[name]) for name in _COUNTS}
     numbers |= {name: float(values[name]) for name in _MEASURES}

@@ -17,7 +17,7 @@ from gradwalk.engine.modes import enable_grad, quietly, state, switch
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.ops import TABLE
-from gradwalk.ops.core.dtypes import constant
+from gradwalk.ops.core.dtypes import constant, is_floating
 from gradwalk.ops.core.op import Op
 
 
@@ -91,7 +91,8 @@ def typed(node: TraceNode, args: list[Any]) -> list[Any]:
     """Give plain numbers among arrays the arrays' dtype, as when recorded."""
     dtype = np.dtype(node.metas[0][1]) if node.metas[0][1] != "float" else np.dtype(float)
     return [
-        constant(a, dtype) if isinstance(a, (int, float)) and dtype.kind == "f" else a for a in args
+        constant(a, dtype) if isinstance(a, (int, float)) and is_floating(dtype) else a
+        for a in args
     ]
 
 
@@ -125,7 +126,7 @@ def kept_seeds(sweep: Sweep) -> dict[Edge, Any]:
 def filled(node: TraceNode, gs: Sequence[Any]) -> list[Any]:
     """The gradients of a node's outputs, with zeros for floats that received none."""
     return [
-        np.zeros(shape, dtype) if g is None and np.dtype(dtype).kind == "f" else g
+        np.zeros(shape, dtype) if g is None and is_floating(np.dtype(dtype)) else g
         for g, (shape, dtype) in zip(gs, node.metas)
     ]
 
@@ -195,7 +196,7 @@ def _fit(contribution: Any, operand: Any) -> Any:
     """Sum over broadcast dimensions and cast to the operand's dtype, as the engine does."""
     shape = np.shape(operand)
     contribution = np.asarray(contribution)
-    if isinstance(operand, np.ndarray) and operand.dtype.kind == "f":
+    if isinstance(operand, np.ndarray) and is_floating(operand.dtype):
         contribution = contribution.astype(operand.dtype, copy=False)
     if contribution.shape == shape:
         return contribution
@@ -282,7 +283,7 @@ def leaf_tensor(array: Any, needs_grad: bool = False, label: str = "") -> Any:
     tensor = gradients.wrap(array)
     if label:
         tensor.label = label
-    if needs_grad and array.dtype.kind == "f":
+    if needs_grad and is_floating(array.dtype):
         tensor.requires_grad = True
     return tensor
 

@@ -16,6 +16,7 @@ from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Kept, Shape, TraceNode
 from gradwalk.inspect.walk import wording
 from gradwalk.inspect.walk.wording import digits, kept_text
+from gradwalk.ops.core.dtypes import is_floating
 
 if TYPE_CHECKING:
     from gradwalk.inspect.walk.walk import Walk
@@ -286,4 +287,4 @@ def _has(kept: Kept, what: str) -> bool:
         return math.isnan(kept) if what == "nans" else math.isinf(kept)
     array = np.asarray(kept)
     test = np.isnan if what == "nans" else np.isinf
-    return array.dtype.kind == "f" and bool(test(array).any())
+    return is_floating(array.dtype) and bool(test(array).any())

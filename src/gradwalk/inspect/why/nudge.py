@@ -18,6 +18,7 @@ from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 from gradwalk.inspect.why.path_counts import Cone, carries, local_derivatives, tangents
 from gradwalk.inspect.why.why import place_of
+from gradwalk.ops.core.dtypes import is_floating
 
 
 @dataclass
@@ -213,7 +214,7 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
         for output, (one, other) in enumerate(zip(values, changed)):
             edge = Edge(index, output)
             before[edge], after[edge] = one, other
-            if one.dtype.kind == "f":
+            if is_floating(one.dtype):
                 tangent = predicted[output]
                 moving[edge] = np.zeros(one.shape) if tangent is None else tangent
                 moves.append(_move(trace, edge, moving[edge], other - one))
@@ -246,7 +247,7 @@ def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:
     if not isinstance(argument, Edge):
         return value
     value = np.asarray(value)
-    return value.astype(np.float64, copy=False) if value.dtype.kind == "f" else value
+    return value.astype(np.float64, copy=False) if is_floating(value.dtype) else value
 
 
 def _computed(node: TraceNode, args: list[Any]) -> list[Any]:
@@ -262,7 +263,7 @@ def _computed(node: TraceNode, args: list[Any]) -> list[Any]:
 
 def _doubled(node: TraceNode) -> TraceNode:
     """Skip casts between floats: everything is float64 here."""
-    if node.op != "cast" or np.dtype(node.attrs["dtype"]).kind != "f":
+    if node.op != "cast" or not is_floating(np.dtype(node.attrs["dtype"])):
         return node
     return replace(node, attrs={"dtype": np.dtype(np.float64)})
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradwalk.nn.functional.distance import pairwise_distance
-from gradwalk.ops.core.dtypes import result_dtype
+from gradwalk.ops.core.dtypes import is_floating, result_dtype
 from gradwalk.ops.elementwise import activation
 from gradwalk.ops.elementwise.arithmetic import abs as absolute
 from gradwalk.ops.elementwise.arithmetic import exp, log, sqrt
@@ -74,7 +74,7 @@ def cross_entropy(
     how = _how(reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing must be from 0 to 1, not {label_smoothing}")
-    if target.dtype.kind == "f":
+    if is_floating(target.dtype):
         return _cross_entropy_of_probabilities(input, target, weight, how, label_smoothing)
     if weight is None and not label_smoothing:
         return fused.cross_entropy(input, target, ignore_index=ignore_index, reduction=how)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import no_grad, quietly
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import clip
@@ -34,7 +35,7 @@ def _standardized(
     center: bool = True,
 ) -> Any:
     """Normalized over `axes`, then × weight + bias, which broadcast as `shape`."""
-    if x.dtype.kind != "f":
+    if not is_floating(x.dtype):
         raise TypeError(f"normalization takes floats, this tensor is of {x.dtype}; use x.float()")
 
     def lift(parameter: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
-from gradwalk.ops.core.dtypes import float32, uint8
+from gradwalk.ops.core.dtypes import float32, is_floating, uint8
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import div_trunc, floor
 from gradwalk.ops.elementwise.choice import clip, where
@@ -31,7 +31,7 @@ __all__ = [
 
 def _check(name: str, x: Any, n: int, kinds: str = "f") -> None:
     check_rank(name, x, n)
-    if x.dtype.kind not in kinds:
+    if x.dtype.kind not in kinds and not is_floating(x.dtype):
         raise TypeError(f"{name} takes floating-point numbers, these are {x.dtype}")
 
 
@@ -137,7 +137,7 @@ def avg_pool(
 
 def _over(total: Any, count: Any) -> Any:
     """A mean; of integers it is truncated, as in PyTorch."""
-    if total.dtype.kind != "f":
+    if not is_floating(total.dtype):
         return div_trunc(total, count)
     return total * (1 / count) if isinstance(count, int) else total / count.astype(total.dtype)
 
@@ -324,7 +324,7 @@ def interpolate(
         o % i == 0 and f in (None, o // i) for f, o, i in zip(scales, out, own, strict=True)
     ):
         return _repeated(input, out)
-    between = mode in _LINEAR and input.dtype.kind != "f"
+    between = mode in _LINEAR and not is_floating(input.dtype)
     if between and input.dtype != uint8:
         raise TypeError(f"interpolate in mode {mode!r} takes floats or uint8, not {input.dtype}")
     x = cast(input, dtype=float32) if between else input

@@ -12,6 +12,7 @@ from gradwalk.nn.constructors import on_device
 from gradwalk.nn.layers.linear import Linear
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cat, split
 
@@ -209,7 +210,7 @@ def _one_more(mask: Any) -> Any:
 
 def _additive(mask: Any, dtype: Any) -> Any:
     """The additive form of a boolean mask: −∞ where it is True."""
-    if mask.dtype.kind == "f":
+    if is_floating(mask.dtype):
         return mask.to(dtype)
     if mask.dtype.kind != "b":
         raise TypeError(f"a mask is boolean or holds floats to add, not {mask.dtype}")

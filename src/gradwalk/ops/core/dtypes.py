@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+float16 = np.dtype(np.float16)
 float32 = np.dtype(np.float32)
 float64 = np.dtype(np.float64)
 int8 = np.dtype(np.int8)
@@ -22,6 +23,59 @@ bool_ = np.dtype(np.bool_)
 
 _CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2}
 _default = float32
+_matmul_precision = "highest"
+
+
+def bfloat16() -> np.dtype[Any]:
+    """The dtype bfloat16, which NumPy has from ml_dtypes; imported when it is first asked for."""
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise ImportError(
+            "bfloat16 needs ml_dtypes, which is not installed.\n"
+            'Fix: pip install "gradwalk[xla]", or use gradwalk.float16'
+        ) from error
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def finfo(dtype: Any) -> Any:
+    """The limits of a floating-point dtype: `max`, `min`, `eps`, `tiny`, `bits`.
+
+    >>> import gradwalk as gw
+    >>> float(gw.finfo(gw.float16).max)
+    65504.0
+    """
+    kind = np.dtype(dtype)
+    if not is_bfloat16(kind):
+        return np.finfo(kind)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
+
+
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is bfloat16; to NumPy its kind is "V", not "f"."""
+    return dtype.kind == "V" and dtype.type.__name__ == "bfloat16"
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is a floating-point one."""
+    return dtype.kind == "f" or is_bfloat16(dtype)
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is float16 or bfloat16: stored so, computed with in float32."""
+    return dtype == float16 or is_bfloat16(dtype)
+
+
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether tensors can have a dtype: floats, integers, booleans."""
+    return dtype.kind in "fiub" or is_bfloat16(dtype)
+
+
+def dtype_named(name: str) -> np.dtype[Any]:
+    """The dtype of a name, as files have it."""
+    return bfloat16() if name == "bfloat16" else np.dtype(name)
 
 
 _constants: dict[tuple[Any, Any], Any] = {}
@@ -35,7 +89,7 @@ def constant(number: Any, dtype: np.dtype[Any]) -> Any:
     known = _constants.get((number, dtype))
     # 0.0 and -0.0 are one key, but two numbers: only the integer 0 is kept.
     if known is None or (number == 0 and number.__class__ is not int):
-        if dtype.kind != "f":
+        if not is_floating(dtype):
             return number
         with np.errstate(all="ignore"):  # 1e300 is inf in float32
             known = np.array(number, dtype)
@@ -58,9 +112,30 @@ def set_default_dtype(dtype: Any) -> None:
     """
     global _default
     chosen = np.dtype(dtype)
-    if chosen.kind != "f":
+    if not is_floating(chosen):
         raise TypeError(f"the default dtype must be a floating-point one, not {chosen}")
     _default = chosen
+
+
+_PRECISIONS = ("highest", "high", "medium")
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """How exactly devices multiply float32 matrices: "highest" in float32, "high" in TF32,
+    "medium" in bfloat16; sums are in float32. On the CPU it changes nothing.
+
+    >>> import gradwalk as gw
+    >>> gw.set_float32_matmul_precision("highest")
+    """
+    global _matmul_precision
+    if precision not in _PRECISIONS:
+        raise ValueError(f"the precision is one of {', '.join(_PRECISIONS)}, not {precision!r}")
+    _matmul_precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` set."""
+    return _matmul_precision
 
 
 def category(dtype: np.dtype[Any]) -> int:
@@ -68,6 +143,8 @@ def category(dtype: np.dtype[Any]) -> int:
     try:
         return _CATEGORY[dtype.kind]
     except KeyError:
+        if is_bfloat16(dtype):
+            return 2
         kind = "complex numbers are" if dtype.kind == "c" else f"{dtype} is"
         raise TypeError(
             f"{kind} not supported: gradwalk tensors hold floats, integers or booleans"
@@ -81,6 +158,8 @@ def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     first, second = category(a), category(b)
     if first != second:
         return a if first > second else b  # int64 with float32 is float32
+    if is_bfloat16(a) or is_bfloat16(b):
+        return float32 if a.itemsize == b.itemsize else max(a, b, key=lambda d: d.itemsize)
     return np.promote_types(a, b)
 
 
@@ -107,6 +186,6 @@ def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
 
 def held_by(dtype: np.dtype[Any], number: Any) -> Any:
     """A Python number as a dtype stores it, as in PyTorch: 2.5 as the integer 2, −1 as 255."""
-    if dtype.kind == "f":
+    if is_floating(dtype):
         return number
     return bool(number) if dtype.kind == "b" else int(np.array(int(number)).astype(dtype))

@@ -18,6 +18,7 @@ import numpy as np
 
 from gradwalk.ops.core import public
 from gradwalk.ops.core.backward_plan import BackwardPlan
+from gradwalk.ops.core.halves import computed
 
 Shape = tuple[int, ...]
 RuleLike = Callable[..., Any] | float | None
@@ -156,18 +157,19 @@ class Op:
             quick = self.quick.get(args[0].__class__)
             if quick is not None:
                 return quick(*args)
-        arrays = False
+        arrays = half = False
         for argument in args:
             kind = argument.__class__
             if kind is np.ndarray:
                 arrays = True
+                half = half or argument.dtype.itemsize == 2
             elif kind is not int and kind is not float:
                 apply = getattr(kind, "_apply", None)
                 if apply is not None:
                     return apply(self, args, attrs)
                 arrays = arrays or isinstance(argument, (np.ndarray, np.generic))
         if arrays:
-            result = self.forward(*args, **attrs)
+            result = computed(self, args, attrs) if half else self.forward(*args, **attrs)
             if not self.residuals:
                 return result
             return result[: -len(self.residuals)] if self.multiple else result[0]

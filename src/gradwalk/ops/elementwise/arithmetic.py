@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import bool_, int64, result_dtype
+from gradwalk.ops.core.dtypes import bool_, int64, is_floating, result_dtype
 from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import IN_PLACE, SPECIAL, Change, public
 from gradwalk.ops.elementwise.choice import where
@@ -39,7 +39,7 @@ def _scaled(x: Any, y: Any, alpha: float) -> Any:
     if not hasattr(y, "dtype"):
         return mul(y, alpha)
     dtype = result_dtype([x, y])
-    if isinstance(alpha, float) and dtype.kind != "f":
+    if isinstance(alpha, float) and not is_floating(dtype):
         raise TypeError(f"alpha = {alpha} would make a float of {dtype}; give an integer, or cast")
     product = mul(y if y.dtype.kind == dtype.kind else cast(y, dtype=dtype), alpha)
     return product if product.dtype.kind == dtype.kind else cast(product, dtype=dtype)
@@ -103,7 +103,7 @@ div = elementwise(
 
 def _div_trunc_forward(x: Any, y: Any) -> Any:
     quotient = np.trunc(np.true_divide(x, y))
-    if np.result_type(x, y).kind == "f":
+    if is_floating(np.result_type(x, y)):
         return quotient
     return (np.abs(x) // np.abs(y)) * np.sign(x) * np.sign(y)  # exact beyond 2⁵³ as well
 

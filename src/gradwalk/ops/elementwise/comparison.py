@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.choice import logical_not, where
 from gradwalk.ops.elementwise.remainders import copysign, isfinite, isnan
@@ -103,7 +104,7 @@ def isreal(input: Any) -> Any:
 @public(method=True)
 def signbit(input: Any) -> Any:
     """True where the sign is negative, also that of −0.0."""
-    return (copysign(1.0, input) if input.dtype.kind == "f" else input) < 0
+    return (copysign(1.0, input) if is_floating(input.dtype) else input) < 0
 
 
 @public(method=True)
@@ -138,7 +139,7 @@ def numel(input: Any) -> int:
 @public()
 def is_floating_point(input: Any) -> bool:
     """Whether the elements are floats."""
-    return bool(input.dtype.kind == "f")
+    return bool(is_floating(input.dtype))
 
 
 @public(method=True)

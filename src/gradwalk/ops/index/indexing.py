@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import is_unknown
-from gradwalk.ops.core.dtypes import bool_
+from gradwalk.ops.core.dtypes import bool_, is_floating
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.core.public import Change, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add, zero
@@ -113,7 +113,7 @@ def _index_array(part: Any) -> Any:
     if isinstance(part, (bool, np.bool_, list, tuple, range)):
         part = np.asarray(part)
         # An empty list is an index of no elements, not a list of floats.
-        part = part.astype(np.int64) if part.size == 0 and part.dtype.kind == "f" else part
+        part = part.astype(np.int64) if part.size == 0 and is_floating(part.dtype) else part
     if not hasattr(part, "dtype"):
         raise TypeError(
             f"a tensor cannot be indexed with {part!r} ({type(part).__name__}): use integers, "

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.core.public import other_names, public
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import getitem
@@ -55,7 +56,7 @@ def _square(name: str, x: Any) -> Any:
 def _matrices(name: str, x: Any) -> Any:
     if x.ndim < 2:
         raise ValueError(f"{name} takes matrices, at least 2-d, not shape {tuple(x.shape)}")
-    if x.dtype.kind != "f":
+    if not is_floating(x.dtype):
         raise TypeError(f"{name} takes floats, not {x.dtype}; use x.float()")
     return x
 

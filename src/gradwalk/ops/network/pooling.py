@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import int64
+from gradwalk.ops.core.dtypes import int64, is_floating
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.elementwise.choice import masked
 from gradwalk.ops.network.convolution import (
@@ -43,7 +43,7 @@ def _reach(kernel: Shape, dilation: Shape) -> Shape:
 
 
 def _lowest(dtype: np.dtype[Any]) -> float:
-    return -math.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    return -math.inf if is_floating(dtype) else int(np.iinfo(dtype).min)
 
 
 def _max_pool_forward(

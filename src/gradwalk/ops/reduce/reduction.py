@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import bool_, int64
+from gradwalk.ops.core.dtypes import bool_, int64, is_floating
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.core.public import Mixed, public, public_as
 from gradwalk.ops.elementwise.arithmetic import mul
@@ -55,12 +55,12 @@ def _spread(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
 
 def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of a sum or product: integers and booleans add up in int64."""
-    return dtype if dtype.kind == "f" else int64
+    return dtype if is_floating(dtype) else int64
 
 
 def _sum_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     leading = 0 < len(axis) < x.ndim and axis == tuple(range(len(axis)))
-    if leading and not keepdim and x.dtype.kind == "f":
+    if leading and not keepdim and is_floating(x.dtype):
         return sum_leading(x, x.ndim - len(axis))
     return np.sum(x, axis=axis, keepdims=keepdim, dtype=total_dtype(x.dtype))
 
@@ -308,7 +308,7 @@ def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = Non
 
 def of_floats(name: str, x: Any) -> Any:
     """x itself; integers are refused by the functions whose result would not be one."""
-    if x.dtype.kind != "f":
+    if not is_floating(x.dtype):
         raise TypeError(
             f"{name} of a {x.dtype} tensor: the result would not be an integer; "
             f"use x.float().{name}()"

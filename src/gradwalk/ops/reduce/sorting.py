@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import int32, int64
+from gradwalk.ops.core.dtypes import int32, int64, is_floating
 from gradwalk.ops.core.op import define
 from gradwalk.ops.core.public import Mixed, public
 from gradwalk.ops.elementwise.arithmetic import zero
@@ -63,7 +63,7 @@ def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any,
     """The lower of the two middle elements, or a NaN if there is one."""
     order = _order(x, axis[0], descending=False)
     middle = np.take(order, [(x.shape[axis[0]] - 1) // 2], axis[0])
-    if x.dtype.kind == "f":
+    if is_floating(x.dtype):
         missing = np.isnan(x)
         first = np.argmax(missing, axis=axis[0], keepdims=True)
         middle = np.where(missing.any(axis=axis, keepdims=True), first, middle)
@@ -72,7 +72,7 @@ def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any,
 
 def _middle(x: Any) -> Any:
     if not x.size:
-        if x.dtype.kind != "f":
+        if not is_floating(x.dtype):
             raise ValueError(f"the median of no elements is NaN, which {x.dtype} does not have")
         return np.asarray(np.nan, x.dtype)  # as PyTorch
     return _middle_along(x.reshape(-1), axis=(0,), keepdim=False)[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import float64, get_default_dtype, int64
+from gradwalk.ops.core.dtypes import float64, get_default_dtype, int64, is_floating
 from gradwalk.ops.core.public import other_names, public, public_as
 from gradwalk.ops.elementwise.arithmetic import floor, sqrt, zero
 from gradwalk.ops.elementwise.choice import clip, logical_not, where
@@ -54,7 +54,7 @@ def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
     >>> gw.nansum(gw.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    x = input if input.dtype.kind != "f" else where(isnan(input), 0, input)
+    x = input if not is_floating(input.dtype) else where(isnan(input), 0, input)
     return sum(x, dim, keepdim, dtype=dtype)
 
 
@@ -106,7 +106,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if input.ndim > 2:
         raise ValueError(f"cov takes at most two dimensions, not shape {tuple(input.shape)}")
     rows = reshape(input, shape=(1, math.prod(input.shape))) if input.ndim < 2 else input
-    rows = rows if rows.dtype.kind == "f" else cast(rows, dtype=get_default_dtype())
+    rows = rows if is_floating(rows.dtype) else cast(rows, dtype=get_default_dtype())
     for name, given, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
         _check_weights(name, given, kinds, rows.shape[1])
     weights = fweights if aweights is None else aweights
@@ -128,7 +128,9 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
     if weights is None:
         return
-    if tuple(weights.shape) != (count,) or weights.dtype.kind not in kinds:
+    if tuple(weights.shape) != (count,) or (
+        is_floating(weights.dtype) != (kinds == "f") or weights.dtype.kind == "b"
+    ):
         kind = "integers" if kinds == "iu" else "floats"
         raise ValueError(
             f"cov: {name} are {count} {kind} in one dimension, not {weights.dtype} of shape "
@@ -237,7 +239,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         length = max(length, int(amax(input)) + 1)
     ones = cast(input == input, dtype=int64)
     given = ones if weights is None else weights
-    if weights is not None and weights.dtype.kind != "f":
+    if weights is not None and not is_floating(weights.dtype):
         given = cast(weights, dtype=float64)  # as in PyTorch
     start = broadcast_to(reshape(sum(zero(given)), shape=(1,)), (length,))
     return scatter_add(clone(start), 0, cast(input, dtype=int64), given)
@@ -253,7 +255,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     >>> gw.histc(gw.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    if input.dtype.kind != "f":
+    if not is_floating(input.dtype):
         raise TypeError(f"histc takes floats, not {input.dtype}")
     flat = reshape(input, shape=(math.prod(input.shape),))
     low, high = float(min), float(max)

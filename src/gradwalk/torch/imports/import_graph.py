@@ -17,6 +17,7 @@ import gradwalk
 from gradwalk.engine.modes import no_grad, state
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.tensors.tensor import Tensor
 from gradwalk.torch import private
 from gradwalk.torch.imports import torch_export
@@ -149,7 +150,7 @@ class Imported(Module):
             part = self._part(path)
             if id(source) not in shared:
                 array = np.array(array_of(source))
-                buffer = spec.kind is InputKind.BUFFER or array.dtype.kind != "f"
+                buffer = spec.kind is InputKind.BUFFER or not is_floating(array.dtype)
                 shared[id(source)] = (
                     gradwalk.tensor(array, dtype=array.dtype)
                     if buffer

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from gradwalk.engine.gradients import grad
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.torch import private
 from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, ValueSource, tensor_of
 from gradwalk.torch.imports.torch_export import STOP, learned
@@ -271,7 +272,7 @@ def _compare(
     wanted = np.asarray(array_of(expected))
     if mine.shape != wanted.shape:
         raise Mismatch(f"{what} has shape {mine.shape}, in PyTorch {wanted.shape}")
-    if wanted.dtype.kind != "f":
+    if not is_floating(wanted.dtype):
         if not np.array_equal(mine, wanted):
             raise Mismatch(f"{what} differs from PyTorch's in {np.sum(mine != wanted)} elements")
         return

@@ -85,4 +85,4 @@ def test_an_index_out_of_range_raises(compiled: bool) -> None:
     run = gw.compile(pick) if compiled else pick
     assert run(gw.tensor([0, 3], device="xla")).item() == 8.0
     with pytest.raises(IndexError, match="index 4 is out of range"):
-        run(gw.tensor([0, 4], device="xla"))
+        run(gw.tensor([0, 4], device="xla")).item()

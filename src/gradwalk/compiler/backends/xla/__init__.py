@@ -12,3 +12,5 @@ except ImportError as _error:
     ) from _error
 
 jax.config.update("jax_enable_x64", True)
+# What set_float32_matmul_precision is about has a precision of its own (forwards/linear.py).
+jax.config.update("jax_default_matmul_precision", "highest")

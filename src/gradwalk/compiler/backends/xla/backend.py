@@ -1,19 +1,24 @@
 """The XLA backend: a program becomes one function of jax arrays, which XLA compiles.
 
-State is one donated argument: XLA may write new values where the old ones were. Runtime scalars
-are another, so that a new learning rate compiles nothing. What depends on numbers of the host alone
-(step counts, the offset of a random stream) is computed there.
+The memories that a program changes are one donated argument: XLA may write new values where the old
+ones were. Runtime scalars are another, so that a new learning rate compiles nothing. What depends
+on numbers of the host alone (step counts, the offset of a random stream) is computed there.
 
-XLA does not fail at an index out of range, so a call also computes whether all of them were in
-range, waits for the answer, and changes no memory if one was not.
+A step with an index out of range, or, if the program asks for it, with numbers that are not finite,
+changes no memory (`pending_steps.py`).
 """
 
 from __future__ import annotations
 
+import functools
+import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
@@ -22,10 +27,14 @@ from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.forwards.network import loop_forward
 from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
+from gradwalk.compiler.backends.xla.pending_steps import Step
+from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
+from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import (
     Call,
+    Constant,
     Layout,
     Memory,
     Program,
@@ -34,10 +43,12 @@ from gradwalk.compiler.ir.program import (
     run,
     source_values,
 )
+from gradwalk.compiler.passes.finite import complaint as not_finite
 from gradwalk.tensors.devices import device
 
-PASSES = ("drop_unused",)
+PASSES = ("drop_unused", "merge_equal_calls")
 CAPABILITIES = None
+MOST_IN_CODE = 64  # elements of a constant that is part of the code; larger ones are arguments
 
 
 def build(
@@ -51,56 +62,132 @@ class XlaExecutable:
     """A program that XLA runs, on the device of the arrays it is called with."""
 
     plan = None
+    # Puts runtime scalars and the offsets of streams back after a step that changed nothing.
+    put_back: Callable[[Sequence[Any], dict[int, int]], None] = staticmethod(lambda *_: None)
 
     def __init__(self, program: Program) -> None:
         self.program = program
         streams = _random_states(program)
         on_host = [(t, v) for t, v in program.updates if t in streams or _is_scalar(t)]
-        self.on_device = [(t, v) for t, v in program.updates if (t, v) not in on_host]
+        changes = [(t, v) for t, v in program.updates if (t, v) not in on_host]
         self.host_program = Program(_needed(program, [v for _, v in on_host]), [], on_host)
-        self.calls = _needed(program, [*program.results, *(v for _, v in self.on_device)])
-        self.streams = {_number(t) for t in streams}
-        self.jitted = jax.jit(self._run, donate_argnums=0)
+        finite = program.must_be_finite
+        self.calls = _needed(program, [*program.results, *finite, *(v for _, v in changes)])
+        self.streams = sorted(_number(t) for t in streams)
+        self.new_values = {_number(t): (v, t.dtype) for t, v in changes}
+        sources = program.sources()
+        memories = {_number(t) for t in sources if isinstance(t.source, Memory)}
+        self.changed = sorted(self.new_values)
+        self.kept = sorted(memories - set(self.changed) - set(self.streams))
+        self.constants = [t for t in sources if _is_large(t)]
+        self.checked = bool(finite) or any(map(_may_fail, self.calls))
+        self.jitted: dict[Any, Any] = {}  # by the machine, and the shardings of the state
+        self._uploaded: dict[DeviceMachine, list[Any]] = {}
+        self.shapes: Any = None  # of the arguments of `_run`, once it ran
 
     def __call__(
         self, arguments: Sequence[Any], memories: Sequence[Any], scalars: Sequence[float]
     ) -> tuple[list[Any], list[float]]:
         """Run it once; new values of memories replace the old ones."""
-        here = _machine([*arguments, *memories])
-        state = {n: here.array(m).term for n, m in enumerate(memories) if n not in self.streams}
-        words = {n: memories[n] for n in self.streams}
-        given = [None if a is None else here.array(a).term for a in arguments]
+        here = _machine([*memories, *arguments])
+        pending = here.pending
+        if self.changed and not self.checked:
+            pending.settle()  # it would change memory whatever became of the steps before it
         changed = self._on_host(arguments, memories, scalars)
-        results, state, ok = self.jitted(state, words, given, np.array(scalars, np.float64))
-        for number, value in state.items():
+        operands = self._operands(here, arguments, memories, scalars)
+        if self.shapes is None:
+            self.shapes = jax.tree.map(_shape_of, operands)
+        results, after, ok = self._jitted(here, operands[0])(*operands)
+        for number, value in zip(self.changed, after, strict=True):
             _put(memories[number], value)
-        if not ok:
-            raise IndexError(self._first_bad(here, arguments, memories, scalars))
+        if self.checked:
+            pending.add(self._step(ok, here, operands, memories, list(scalars)))
         updates = []
         for target, value in changed:
             if _is_scalar(target):
                 updates.append(value.item())
             else:
                 memories[_number(target)][...] = value
-        on_device = any(isinstance(a, DeviceArray) for a in (*arguments, *memories))
-        made = [DeviceArray(here, r) if on_device else np.array(r) for r in results]
-        return made, updates
+        if any(isinstance(a, DeviceArray) for a in (*memories, *arguments)):
+            return [DeviceArray(here, r) for r in results], updates
+        pending.settle()
+        return [np.array(r) for r in results], updates
 
-    def _run(self, state: Any, words: Any, given: Any, numbers: Any) -> Any:
-        """What XLA compiles: results, all memories, and whether every index was in range."""
-        memories = {**state, **words}
-        values = source_values(self.program, given, memories, numbers)  # type: ignore[arg-type]
+    def _operands(
+        self, here: DeviceMachine, arguments: Sequence[Any], memories: Sequence[Any], scalars: Any
+    ) -> tuple[Any, ...]:
+        """What `_run` takes, as jax arrays."""
+        constants = self._uploaded.get(here)
+        if constants is None:
+            constants = [here.array(t.source.array).term for t in self.constants]  # type: ignore[union-attr]
+            self._uploaded[here] = constants
+        state = [_current(memories[n], here) for n in self.changed]
+        return (
+            _own(state),
+            [_current(memories[n], here) for n in self.kept],
+            [np.array(memories[n]) for n in self.streams],
+            [None if a is None else here.array(a).term for a in arguments],
+            np.array(scalars, np.float64),
+            constants,
+            here.pending.flag if self.checked else None,
+        )
+
+    def _jitted(self, here: DeviceMachine, state: list[Any]) -> Any:
+        """The function for XLA; updated state has the shardings that it had before."""
+        placement = here.placement(state)
+        known = self.jitted.get((here, placement))
+        if known is None:
+            after = None if placement is None else list(placement)
+
+            def run(*operands: Any) -> Any:
+                traced_for.set(here.device.type)
+                return self._run(*operands)
+
+            known = jax.jit(run, donate_argnums=0, out_shardings=(None, after, None))
+            self.jitted[here, placement] = known
+        return known
+
+    def _run(
+        self,
+        state: Any,
+        kept: Any,
+        words: Any,
+        given: Any,
+        numbers: Any,
+        constants: Any,
+        flag: Any,
+    ) -> Any:
+        """What XLA compiles: results, new memories, and whether the memories may change."""
+        values = self._sources(state, kept, words, given, numbers, constants)
         wrong = _evaluate(self.calls, values)
-        ok = ~jax.numpy.any(jax.numpy.stack(wrong)) if wrong else np.True_
-        after = dict(state)
-        for target, value in self.on_device:
-            number = _number(target)
-            now = jax.numpy.asarray(values[value], target.dtype)
-            after[number] = jax.numpy.where(ok, now, state[number]) if wrong else now
-        return [jax.numpy.asarray(values[t], t.dtype) for t in self.program.results], after, ok
+        wrong += [~jnp.isfinite(values[t]).all() for t in self.program.must_be_finite]
+        ok = flag
+        if self.checked:
+            ok = jnp.logical_and(flag, ~jnp.any(jnp.stack(wrong)))
+        after = []
+        for number, old in zip(self.changed, state, strict=True):
+            value, dtype = self.new_values[number]
+            now = jnp.asarray(values[value], dtype)
+            after.append(jnp.where(ok, now, old) if self.checked else now)
+        return [jnp.asarray(values[t], t.dtype) for t in self.program.results], after, ok
+
+    def _sources(
+        self, state: Any, kept: Any, words: Any, given: Any, numbers: Any, constants: Any
+    ) -> dict[Term, Any]:
+        """The value of each source."""
+        memories = {
+            **dict(zip(self.changed, state, strict=True)),
+            **dict(zip(self.kept, kept, strict=True)),
+            **dict(zip(self.streams, words, strict=True)),
+        }
+        values = source_values(self.program, given, memories, numbers)  # type: ignore[arg-type]
+        values.update(zip(self.constants, constants, strict=True))
+        return values
 
     def _on_host(self, arguments: Any, memories: Any, scalars: Any) -> list[tuple[Term, Any]]:
         """New values of runtime scalars and random streams."""
+        if not self.host_program.updates:
+            return []
         values = source_values(self.host_program, arguments, memories, scalars)
         values = {t: np.asarray(v) if isinstance(v, DeviceArray) else v for t, v in values.items()}
         for call in self.host_program.calls:
@@ -108,18 +195,48 @@ class XlaExecutable:
             values.update(zip(call.outputs, outputs, strict=True))
         return [(target, np.asarray(values[value])) for target, value in self.host_program.updates]
 
-    def _first_bad(self, here: DeviceMachine, arguments: Any, memories: Any, scalars: Any) -> str:
-        """Run op by op until an index is out of range, and name it."""
-        given = [None if a is None else here.array(a).term for a in arguments]
-        state = [m if n in self.streams else here.array(m).term for n, m in enumerate(memories)]
-        values = source_values(self.program, given, state, scalars)
+    # -- steps that change nothing -----------------------------------------------------------------
+
+    def _step(
+        self, ok: Any, here: DeviceMachine, operands: Any, memories: Any, scalars: list[Any]
+    ) -> Step:
+        """A call, with what is needed to say why it failed and to undo it."""
+        _, _, words, given, numbers, _, _ = operands
+        size = sum(a.nbytes for a in given if a is not None)
+        offsets = {n: int(w.view(np.uint64)[1]) for n, w in zip(self.streams, words, strict=True)}
+
+        def why() -> Exception:
+            """The state is what it was before this step, which is run again, op by op."""
+            constants = self._uploaded[here]
+            state = [_current(memories[n], here) for n in self.changed]
+            kept = [_current(memories[n], here) for n in self.kept]
+            scalars = jnp.asarray(numbers)
+            return self._first_bad(self._sources(state, kept, words, given, scalars, constants))
+
+        return Step(ok, size, why, functools.partial(self.put_back, scalars, offsets))
+
+    def _first_bad(self, values: dict[Term, Any]) -> Exception:
+        """Run op by op until an index is out of range or a number is not finite, and name it."""
         for call in self.calls:
             args = [values[a] if isinstance(a, Term) else a for a in call.args]
-            for index, length in bounds(call.op, args, call.attrs):
-                if out_of_range(index, length):
-                    return f"{complaint(index, length)}, in {call.op.name}; nothing was changed"
-            _evaluate([call], values)
-        return "an index is out of range; nothing was changed"
+            line = line_of(call)
+            place = f"\n  {line}" if line else ""
+            for bound in bounds(call.op, args, call.attrs):
+                if out_of_range(*bound):
+                    said = complaint(bound)
+                    return IndexError(f"{said}, in {call.op.name}; nothing was changed{place}")
+            within = _evaluate([call], values)
+            if within and any(map(bool, within)):  # in the body of a loop
+                return IndexError(
+                    f"an index is out of range, in a loop of {call.op.name}; nothing was "
+                    f"changed{place}"
+                )
+            if self.program.must_be_finite and _makes_not_finite(args, call, values):
+                return not_finite(call)
+        return not_finite(None)
+
+
+# -- running calls ---------------------------------------------------------------------------------
 
 
 def _evaluate(calls: Iterable[Call], values: dict[Term, Any]) -> list[Any]:
@@ -129,7 +246,8 @@ def _evaluate(calls: Iterable[Call], values: dict[Term, Any]) -> list[Any]:
         args = [values[a] if isinstance(a, Term) else a for a in call.args]
         wrong += [out_of_range(*bound) for bound in bounds(call.op, args, call.attrs)]
         if call.op is loop:
-            outputs = loop_forward(_body)(*args, **call.attrs)
+            outputs, within = loop_forward(_body)(*args, **call.attrs)
+            wrong += within
         else:
             outputs = FORWARDS[call.op.name](*args, **call.attrs)
         outputs = outputs if call.op.multiple else (outputs,)
@@ -137,11 +255,32 @@ def _evaluate(calls: Iterable[Call], values: dict[Term, Any]) -> list[Any]:
     return wrong
 
 
-def _body(program: Program, given: Sequence[Any]) -> list[Any]:
-    """Run the body of a loop."""
+def _body(program: Program, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Run the body of a loop; return its results, and whether indices are out of range."""
     values = source_values(program, given, (), ())
-    _evaluate(program.calls, values)
-    return [values[t] for t in program.results]
+    wrong = _evaluate(program.calls, values)
+    return [values[t] for t in program.results], wrong
+
+
+def _may_fail(call: Call) -> bool:
+    """Whether a call has indices that may be out of range."""
+    if call.op is loop:
+        return any(map(_may_fail, call.attrs["body"].calls))
+    return bool(bounds(call.op, call.args, call.attrs))
+
+
+def _makes_not_finite(args: Sequence[Any], call: Call, values: dict[Term, Any]) -> bool:
+    """Whether a call made a NaN or an infinity of finite operands."""
+
+    def finite(array: Any) -> bool:
+        return not jnp.issubdtype(array.dtype, jnp.floating) or bool(jnp.isfinite(array).all())
+
+    made = [value for t in call.outputs if isinstance(value := values[t], jax.Array)]
+    given = [jnp.asarray(a) for a in args]
+    return not all(map(finite, made)) and all(map(finite, given))
+
+
+# -- parts of a program ----------------------------------------------------------------------------
 
 
 def _needed(program: Program, ends: Iterable[Term]) -> list[Call]:
@@ -165,6 +304,12 @@ def _is_scalar(term: Term) -> bool:
     return isinstance(term.source, Scalar)
 
 
+def _is_large(term: Term) -> bool:
+    """Whether a constant is an argument. Masks decide on shapes, so they are part of the code."""
+    constant = isinstance(term.source, Constant)
+    return constant and term.size > MOST_IN_CODE and term.dtype != bool
+
+
 def _random_states(program: Program) -> set[Term]:
     """The memories that are states of random streams."""
     return {
@@ -176,6 +321,9 @@ def _random_states(program: Program) -> set[Term]:
     }
 
 
+# -- arrays ----------------------------------------------------------------------------------------
+
+
 def _machine(arrays: Sequence[Any]) -> DeviceMachine:
     """The machine of the arrays; XLA on the CPU for NumPy's."""
     for array in arrays:
@@ -185,9 +333,55 @@ def _machine(arrays: Sequence[Any]) -> DeviceMachine:
     return machine(device("xla", 0))
 
 
+def _current(memory: Any, here: DeviceMachine) -> Any:
+    """The value of a memory; no other name refers to it but the array's own."""
+    if memory.__class__ is DeviceArray and memory.base is None:
+        return memory._term
+    return here.array(memory).term
+
+
 def _put(memory: Any, value: Any) -> None:
     """Replace the value of a memory."""
-    if isinstance(memory, DeviceArray):
+    if memory.__class__ is DeviceArray and memory.base is None:
+        memory._term = value
+        memory.version += 1
+    elif isinstance(memory, DeviceArray):
         memory.assign(value)
     else:
         memory[...] = np.asarray(value)
+
+
+def _own(state: list[Any]) -> list[Any]:
+    """Copy what is also used elsewhere (a clone shares its original's value): the arrays returned
+    are donated, and gone after the call."""
+    if _UNSHARED is None:
+        return [jnp.copy(array) for array in state]
+    counts = _references(state)
+    if max(counts, default=0) <= _UNSHARED:
+        return state
+    return [
+        jnp.copy(array) if count > _UNSHARED else array
+        for array, count in zip(state, counts, strict=True)
+    ]
+
+
+def _references(state: list[Any]) -> list[int]:
+    count = sys.getrefcount
+    return [count(array) for array in state]
+
+
+def _unshared_count() -> int | None:
+    """What `_references` counts for an array that only a memory has."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None  # there it counts nothing useful
+
+    holder = SimpleNamespace(_term=np.zeros(1))
+    return _references([holder._term])[0]
+
+
+_UNSHARED = _unshared_count()
+
+
+def _shape_of(array: Any) -> Any:
+    sharding = getattr(array, "sharding", None)
+    return jax.ShapeDtypeStruct(np.shape(array), array.dtype, sharding=sharding)

@@ -18,7 +18,11 @@ class DeviceArray(FunctionalArray):
 
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
         """The elements, copied to the host."""
-        return np.array(self.term)
+        return self.machine.on_host(self.term)
+
+    def assign(self, term: Any) -> None:
+        """Write `term` to the memory, which stays on its devices."""
+        super().assign(self.machine.kept_in_place(self._term, term))
 
     @property
     def is_constant(self) -> bool:
@@ -32,12 +36,10 @@ class DeviceArray(FunctionalArray):
         return super().strides
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.asarray(self.term, dtype)
+        return np.asarray(self.machine.on_host(self.term), dtype)
 
     def __reduce__(self) -> Any:
-        from gradwalk.compiler.backends.xla.machine import upload
-
-        return upload, (np.asarray(self.term), self.machine.device)
+        return self.machine.pickled(self.term)
 
     def __repr__(self) -> str:
         return f"<{self.machine.device} {self.dtype.name}{list(self.shape)}>"

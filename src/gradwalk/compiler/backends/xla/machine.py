@@ -12,12 +12,17 @@ import numpy as np
 from gradwalk.compiler.backends.xla.bounds import bounds, complaint, out_of_range
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
+from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
+from gradwalk.compiler.backends.xla.platform import devices_everywhere, jax_device, traced_for
 from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
-from gradwalk.compiler.backends.xla.platform import jax_device
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.compiler.functional.machine import Machine, Shape
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
+from gradwalk.compiler.functional.whole_ops import WHOLE
+from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
+from gradwalk.ops.core.dtypes import get_float32_matmul_precision
+from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.indexing import getitem, setitem
 from gradwalk.tensors.devices import device
@@ -31,32 +36,26 @@ class DeviceMachine(Machine):
     def __init__(self, where: device) -> None:
         self.device = where
         self.place = jax_device(where)
+        self.pending = PendingSteps()
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op; an index out of range raises, which XLA itself does not."""
-        for index, length in bounds(op, args, attrs):
-            if out_of_range(index, length):
-                raise IndexError(complaint(index, length))
+        for bound in bounds(op, args, attrs):
+            if out_of_range(*bound):
+                raise IndexError(complaint(bound))
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
+        precision = get_float32_matmul_precision() if op.name in PRODUCTS else ""
+        key = forward, _frozen(attrs), self.device.type, precision
         if any(isinstance(a, int) for a in args):  # exact numbers are part of the program
             fixed = tuple([_Leaf(a) if isinstance(a, int) else None for a in args])
-            arrays = [a for a in args if not isinstance(a, int)]
-            return _jitted(forward, _frozen(attrs), fixed)(*arrays)
-        return _jitted(forward, _frozen(attrs), ())(*args)
+            return _jitted(*key, fixed)(*(a for a in args if not isinstance(a, int)))
+        return _jitted(*key, ())(*args)
 
-    def _common(self, op: Op, args: list[Any]) -> list[Any]:
-        """Of one dtype, floats too: JAX would take one for a float64."""
-        promoted = super()._common(op, args)
-        if not op.promotes or not any(isinstance(a, float) for a in promoted):
-            return promoted
-        positions = range(len(args)) if op.promotes is True else tuple(op.promotes)
-        dtypes = [promoted[i].dtype for i in positions if isinstance(promoted[i], jax.Array)]
-        for i in positions:
-            if isinstance(promoted[i], float):
-                promoted[i] = np.asarray(promoted[i], dtypes[0] if dtypes else np.float64)
-        return promoted
+    def whole(self, op: Op) -> Op | None:
+        """A device has kernels for some composites."""
+        return WHOLE.get(op)
 
     def array(self, thing: Any) -> DeviceArray:
         """The array on this device."""
@@ -71,6 +70,27 @@ class DeviceMachine(Machine):
         if isinstance(number, FunctionalArray):
             return DeviceArray(self, self.fitted(number, shape, dtype))
         return self.array(np.full(shape, number, dtype))
+
+    def kept_in_place(self, before: Any, value: Any) -> Any:
+        """The new value of memory, on the devices that had the value before."""
+        return value
+
+    def on_host(self, value: Any) -> np.ndarray[Any, Any]:
+        """A copy of the elements, once all steps before are known to be right."""
+        self.pending.settle()
+        return np.array(value)
+
+    def pickled(self, value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """A function and arguments that make an array of this value again."""
+        return upload, (self.on_host(value), self.device)
+
+    def placement(self, values: Sequence[Any]) -> Any:
+        """The shardings that updates of these values must have; None: there is one device."""
+        return None
+
+    def fix_for(self, shape: Shape) -> str:
+        """How to bring a tensor of this shape here."""
+        return f"Fix: move one of them, with .to({str(self.device)!r})."
 
     def values(self, op: Op, operands: Sequence[Any]) -> list[Any]:
         """Arrays as values; NumPy's are copied to the device."""
@@ -93,8 +113,7 @@ class DeviceMachine(Machine):
                 f"an operation on tensors of two devices: {name_of(mine)} is on {mine.device}, "
                 f"{name_of(tensor)} is on {tensor.device}.\n"
                 f"  {mine.device}: made at {made_at(mine)}\n"
-                f"  {tensor.device}: made at {made_at(tensor)}\n"
-                f"Fix: move one of them, with .to({str(mine.device)!r})."
+                f"  {tensor.device}: made at {made_at(tensor)}\n" + self.fix_for(array.shape)
             )
 
     def layout(
@@ -150,28 +169,51 @@ def _thawed(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(forward: Callable[..., Any], attrs: Hashable, numbers: tuple[_Leaf | None, ...]) -> Any:
-    """The program of an op with fixed attributes and some fixed operands."""
-    given = _thawed(attrs)
-    if not numbers:
-        return jax.jit(functools.partial(forward, **given))
+def _jitted(
+    forward: Callable[..., Any],
+    attrs: Hashable,
+    kind: str,
+    precision: str,
+    numbers: tuple[_Leaf | None, ...],
+) -> Any:
+    """The program of an op with fixed attributes, and some fixed operands, for one kind of device;
+    products have a precision."""
 
-    def program(*arrays: Any) -> Any:
-        left = iter(arrays)
-        return forward(*(next(left) if n is None else n.value for n in numbers), **given)
+    def run(*operands: Any) -> Any:
+        traced_for.set(kind)
+        if numbers:
+            left = iter(operands)
+            operands = tuple([next(left) if n is None else n.value for n in numbers])
+        made = forward(*operands, **_thawed(attrs))
+        return tuple(map(jax.numpy.asarray, made)) if isinstance(made, (tuple, list)) else made
 
-    return jax.jit(program)
+    return jax.jit(run)
 
 
 @functools.cache
 def machine(where: device) -> DeviceMachine:
-    """The one machine of a device."""
+    """The one machine of a device, or of a mesh."""
+    if isinstance(where, Mesh):
+        from gradwalk.compiler.backends.xla.mesh_machine import MeshMachine
+
+        return MeshMachine(where)
     return DeviceMachine(where)
 
 
 def upload(array: np.ndarray[Any, Any], where: device) -> DeviceArray:
     """A host array on a device."""
     return machine(where).array(array)
+
+
+def spread(array: Any, mesh: Mesh, sharding: Sharding) -> DeviceArray:
+    """An array divided over the devices of a mesh."""
+    made: DeviceArray = machine(mesh).spread(array, sharding)  # type: ignore[attr-defined]
+    return made
+
+
+def count_everywhere(kind: str) -> int:
+    """How many devices of a kind there are in all processes."""
+    return len(devices_everywhere(kind))
 
 
 def synchronize() -> None:

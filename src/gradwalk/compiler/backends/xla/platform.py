@@ -7,12 +7,15 @@ without an accelerator.
 from __future__ import annotations
 
 import functools
+from contextvars import ContextVar
 from typing import Any
 
 import jax
 
 from gradwalk.tensors.devices import device
 
+# The kind of device that a function of JAX is being traced for: some have kernels of their own.
+traced_for: ContextVar[str] = ContextVar("traced_for", default="xla")
 PLATFORMS = {"cuda": "gpu", "tpu": "tpu", "xla": "cpu"}
 
 
@@ -20,6 +23,14 @@ def devices_of(kind: str) -> list[Any]:
     """JAX's devices of one of our kinds; none if this machine has none."""
     try:
         return list(jax.local_devices(backend=PLATFORMS[kind]))
+    except RuntimeError:
+        return []
+
+
+def devices_everywhere(kind: str) -> list[Any]:
+    """The devices of a kind in all processes, in JAX's order."""
+    try:
+        return list(jax.devices(PLATFORMS[kind]))
     except RuntimeError:
         return []
 

@@ -24,7 +24,7 @@ from gradwalk.compiler.passes.expand.extremes import (
     values_and_positions,
 )
 from gradwalk.ops import TABLE
-from gradwalk.ops.core.dtypes import int64
+from gradwalk.ops.core.dtypes import int64, is_floating
 from gradwalk.ops.core.op import Op, Shape
 from gradwalk.ops.elementwise.arithmetic import abs, exp, log, log1p, power, sqrt, zero
 from gradwalk.ops.elementwise.choice import maximum, where
@@ -155,9 +155,9 @@ CONDITIONS: dict[Op, Callable[[Call], bool]] = _of_table(
     {
         "searchsorted": lambda call: call.terms[0].shape[-1] <= LONGEST_SEARCH,
         "vector_norm": lambda call: bool(call.terms[0].size) or math.isfinite(call.attrs["p"]),
-        "matmul": lambda call: call.outputs[0].dtype.kind != "f",  # others have a kernel
+        "matmul": lambda call: not is_floating(call.outputs[0].dtype),  # others have a kernel
         # Among no integers there is none, which NumPy says; of no floats it is NaN.
-        "median": lambda call: bool(call.terms[0].size) or call.terms[0].dtype.kind == "f",
+        "median": lambda call: bool(call.terms[0].size) or is_floating(call.terms[0].dtype),
     }
 )
 # Ops whose definition also holds for no elements.

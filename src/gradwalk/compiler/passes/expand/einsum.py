@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.linear.matmul import matmul_op
 from gradwalk.ops.reduce.reduction import sum_op
@@ -102,7 +103,7 @@ def _product(x: LabeledArray, y: LabeledArray, wanted: set[str]) -> LabeledArray
     left = [c for c in x.letters if c not in y.letters]
     right = [c for c in y.letters if c not in x.letters]
     lengths = {**x.lengths, **y.lengths}
-    floats = x.array.dtype.kind == y.array.dtype.kind == "f"
+    floats = is_floating(x.array.dtype) and is_floating(y.array.dtype)
     if not inner or not floats or 0 in lengths.values():
         letters = [*batch, *left, *right, *inner]
         product = mul(_spread(x, letters), _spread(y, letters))

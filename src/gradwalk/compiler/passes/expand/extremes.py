@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.ir.compiler_ops import running_max
-from gradwalk.ops.core.dtypes import int64
+from gradwalk.ops.core.dtypes import int64, is_floating
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.reduce.reduction import amin_op, any_op, mean_op, reduced_shape, sum_op
@@ -71,7 +71,7 @@ def _first_true(x: Any, axis: Axes) -> Any:
 
 def _equals(x: Any, top: Any) -> Any:
     here = x == top
-    return here | (x != x) if x.dtype.kind == "f" else here
+    return here | (x != x) if is_floating(x.dtype) else here
 
 
 def running(extreme: Op) -> Callable[..., Any]:
@@ -97,7 +97,7 @@ def kth_along(x: Any, *, k: int, axis: Axes, keepdim: bool) -> Any:
 def median_along(x: Any, *, axis: Axes, keepdim: bool) -> Any:
     """The definition of the lower middle along an axis; a NaN, the first, if there is one."""
     values, indices = _kth(x, (x.shape[axis[0]] - 1) // 2 + 1, axis[0])
-    if x.dtype.kind == "f":
+    if is_floating(x.dtype):
         missing = x != x
         some = any_op(missing, axis=axis, keepdim=True)
         values = where(some, math.nan, values)
@@ -127,7 +127,7 @@ def searchsorted(sequence: Any, values: Any, *, right: bool) -> Any:
         values = np.asarray(values)
     each = reshape(values, shape=(*values.shape, 1))
     before = sequence <= each if right else sequence < each
-    if values.dtype.kind == "f":
+    if is_floating(values.dtype):
         last = each != each
         before = before | (last if right else last & (sequence == sequence))
     return sum_op(before, axis=(values.ndim,), keepdim=False)

@@ -23,6 +23,7 @@ from gradwalk.compiler.ir.program import (
     Term,
     rewrites,
 )
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import equal, where
@@ -55,7 +56,7 @@ def pick_by_comparing(call: Call, args: Args, build: Builder) -> Rewritten:
         result = build.apply(where, (here, first, 0))
         result = build.apply(sum_op, (result,), {"axis": (axis,), "keepdim": True})
     else:
-        given = build.apply(add, (first, 0)) if first.dtype.kind == "f" else first  # −0 becomes 0
+        given = build.apply(add, (first, 0)) if is_floating(first.dtype) else first  # −0 becomes 0
         result = build.apply(where, (here, given, 0))
         if result.shape != shape:
             result = build.apply(expand_op, (result,), {"shape": shape})

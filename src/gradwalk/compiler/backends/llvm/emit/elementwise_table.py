@@ -27,7 +27,7 @@ from gradwalk.compiler.backends.llvm.emit.functions import (
 from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import ELEMENTS, Type, Vector
 from gradwalk.compiler.backends.llvm.errors import NoKernel
-from gradwalk.ops.core.dtypes import get_default_dtype, held_by, result_dtype
+from gradwalk.ops.core.dtypes import get_default_dtype, held_by, is_floating, is_half, result_dtype
 from gradwalk.ops.core.op import Op
 
 Dtype = np.dtype[Any]
@@ -84,7 +84,7 @@ def is_native(
     if set(operands) in _ONE_FLOAT:  # nearly always
         return "f" in emitter.kinds
     dtypes = [d for d in operands if not isinstance(d, (int, float))]
-    if any(np.dtype(d) not in ELEMENTS for d in dtypes):
+    if any(np.dtype(d) not in ELEMENTS and not is_half(np.dtype(d)) for d in dtypes):
         return False
     given = [d if isinstance(d, (int, float)) else _Typed(np.dtype(d)) for d in operands]
     return _takes(op, _common(op, given), attrs or {})
@@ -93,9 +93,9 @@ def is_native(
 def _takes(op: Op, common: Dtype, attrs: Mapping[str, Any]) -> bool:
     """Whether there is an emitter for operands of one dtype."""
     emitter = EMITTERS.get(op.name)
-    if emitter is None or common.kind not in emitter.kinds:
+    if emitter is None or ("f" if is_half(common) else common.kind) not in emitter.kinds:
         return False
-    if common.kind == "f":
+    if is_floating(common):
         return True
     # NumPy makes floats of integers if an attribute is one, against the dtype rule; it has no x⁻¹.
     limits = [attrs[name] for name in _OF_THE_SAME_DTYPE.get(op.name, ()) if name in attrs]
@@ -136,7 +136,7 @@ def emit(
         if isinstance(argument, Vector):
             vectors.append(argument.to(wanted).spread(lanes))
         else:
-            number = float(argument) if wanted.kind == "f" else held_by(wanted, argument)
+            number = float(argument) if is_floating(wanted) else held_by(wanted, argument)
             vectors.append(Literal(function, Type(wanted, lanes), number))
     return EMITTERS[op.name].write(*vectors, **attrs).to(dtype)
 
@@ -146,7 +146,7 @@ def _common(op: Op, operands: Sequence[Any]) -> Dtype:
     if isinstance(op.promotes, Sequence):
         operands = [operands[position] for position in op.promotes]
     dtype = result_dtype(operands)
-    return get_default_dtype() if op.to_float and dtype.kind != "f" else dtype
+    return get_default_dtype() if op.to_float and not is_floating(dtype) else dtype
 
 
 def _by_truth(truth: Emit, numbers: Emit) -> Emit:

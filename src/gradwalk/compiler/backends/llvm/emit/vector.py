@@ -5,7 +5,8 @@ A vector's operators write instructions, so emitters and polynomials are ordinar
 `x * (1 - x)` writes a subtraction and a multiplication, once per lane. Every operation is rounded,
 as in NumPy; only `fused` multiplies and adds in one rounding.
 
-In memory a bool is a byte, in a register one bit. A mask leaves out lanes: a load puts 0 there, and
+In memory a bool is a byte, in a register one bit; a half has two bytes in memory and is a float in
+a register, with a half's precision. A mask leaves out lanes: a load puts 0 there, and
 neither a load nor a store touches their memory.
 """
 
@@ -19,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.backends.llvm.emit import halves
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
+from gradwalk.ops.core.dtypes import is_floating, is_half
 
 # NumPy's dtype -> LLVM's type of one element in a register. Comparisons give i1; in memory a bool
 # is a byte.
@@ -42,7 +45,7 @@ class Type:
     @cached_property
     def element(self) -> str:
         """LLVM's type of one lane."""
-        return ELEMENTS[self.dtype]
+        return "float" if is_half(self.dtype) else ELEMENTS[self.dtype]
 
     @cached_property
     def text(self) -> str:
@@ -58,7 +61,7 @@ class Type:
     @property
     def is_float(self) -> bool:
         """Whether lanes are floating-point numbers."""
-        return self.dtype.kind == "f"
+        return is_floating(self.dtype)
 
     def of(self, dtype: Any) -> Type:
         """As many lanes of another dtype."""
@@ -66,6 +69,8 @@ class Type:
 
     def constant(self, value: float | bool) -> str:
         """The same number in every lane, as text."""
+        if is_half(self.dtype):
+            value = float(np.array(value).astype(self.dtype))
         if self.is_float:  # the bits of a double, also for a float
             exact = np.float64(ctypes.c_float(value).value if self.element == "float" else value)
             one = f"0x{exact.view(np.uint64):016X}"
@@ -252,6 +257,10 @@ class Vector:
         freedom = self.function.freedom if self.type.is_float else ""
         return self._made(f"{name} {freedom}{self.type.text} {self.text}, {other.text}")
 
+    def labelled(self, dtype: Any) -> Vector:
+        """The same register under a dtype that has the same type there: float32 and halves."""
+        return Vector(self.function, self.type.of(dtype), self.text)
+
     def bits(self, dtype: Any) -> Vector:
         """The same bits read as another dtype of that size."""
         kind = self.type.of(dtype)
@@ -262,6 +271,10 @@ class Vector:
         kind = self.type.of(dtype)
         if kind == self.type:
             return self
+        if is_half(kind.dtype):
+            return halves.rounded(self.to(np.float32), kind.dtype)
+        if is_half(self.type.dtype):
+            return self.labelled(np.float32).to(dtype)
         if kind.element == "i1":
             return self.compare("ne", 0)
         if self.type.is_float and not kind.is_float and kind.dtype.itemsize < 4:
@@ -419,18 +432,25 @@ class VectorBuilder(IRBuilder):
         )
 
     def _in_register(self, value: Vector, kind: Type) -> Vector:
+        if is_half(kind.dtype):
+            return halves.from_bits(value, kind.dtype)
         return value.compare("ne", 0) if kind.dtype.kind == "b" else value
 
     def _for_memory(self, value: Vector) -> Vector:
+        if is_half(value.type.dtype):
+            return halves.to_bits(value, value.type.dtype)
         return value.to(np.uint8) if value.type.dtype.kind == "b" else value
 
 
 def lanes_for(dtypes: Sequence[np.dtype[Any]], vector_bytes: int) -> int:
     """How many elements of the widest of these dtypes fill a vector."""
-    return vector_bytes // max((d.itemsize for d in dtypes if d.kind != "b"), default=4)
+    sizes = (4 if is_half(d) else d.itemsize for d in dtypes if d.kind != "b")
+    return vector_bytes // max(sizes, default=4)
 
 
 def _in_memory(kind: Type) -> Type:
+    if is_half(kind.dtype):
+        return kind.of(np.int16)
     return kind.of(np.uint8) if kind.dtype.kind == "b" else kind
 
 

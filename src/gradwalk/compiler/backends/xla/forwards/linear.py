@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 from jax.numpy import linalg
+
+from gradwalk.ops.core.dtypes import float32, get_float32_matmul_precision, is_half
 
 
 def _certain_inv(x: Any) -> Any:
@@ -58,10 +61,45 @@ def _pinv(x: Any, *, atol: float, rtol: float | None) -> Any:
     return vh.mT @ (scale[..., None] * u.mT)
 
 
+def factors(*operands: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The operands of a product as a device multiplies them, and how: sums of halves are in
+    float32, and so are those of float32, which `set_float32_matmul_precision` may shorten."""
+    dtype = jnp.result_type(*operands)
+    precision = get_float32_matmul_precision()
+    if dtype == float32 and precision == "medium":
+        operands, dtype = tuple(x.astype(jnp.bfloat16) for x in operands), jnp.dtype(jnp.bfloat16)
+    if is_half(dtype):
+        return operands, {"preferred_element_type": float32, "precision": lax.Precision.DEFAULT}
+    exact = dtype != float32 or precision == "highest"
+    chosen = lax.Precision.HIGHEST if exact else lax.Precision.HIGH  # which is TF32 on a GPU
+    return operands, {"preferred_element_type": dtype, "precision": chosen}
+
+
+def wide_matmul(x: Any, y: Any) -> Any:
+    """A matrix product; that of halves in float32."""
+    operands, options = factors(x, y)
+    return jnp.matmul(*operands, **options)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """A matrix product, rounded once."""
+    return wide_matmul(x, y).astype(jnp.result_type(x, y))
+
+
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
+    total = wide_matmul(x, weight.mT)
+    return (total + bias.astype(total.dtype)).astype(jnp.result_type(x, weight))
+
+
+def _einsum(*xs: Any, equation: str) -> Any:
+    operands, options = factors(*xs)
+    return jnp.einsum(equation, *operands, **options).astype(jnp.result_type(*xs))
+
+
 FORWARDS: dict[str, Any] = {
-    "matmul": jnp.matmul,
-    "linear": lambda x, weight, bias: jnp.matmul(x, weight.mT) + bias,
-    "einsum": lambda *xs, equation: jnp.einsum(equation, *xs),
+    "matmul": matmul,
+    "linear": _linear,
+    "einsum": _einsum,
     "inv": linalg.inv,
     "solve": linalg.solve,
     "certain_inv": _certain_inv,

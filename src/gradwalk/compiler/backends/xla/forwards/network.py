@@ -1,4 +1,4 @@
-"""Layers of networks in JAX: losses, convolution, pooling, normalisation, attention, recurrence."""
+"""Layers of networks in JAX: losses, convolution, pooling, normalisation, recurrence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gradwalk.compiler.backends.xla.forwards.linear import factors
 from gradwalk.compiler.ir.program import Program
 
 Shape = tuple[int, ...]
@@ -34,15 +35,6 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
     return shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=axis, keepdims=True))
 
 
-def _cross_entropy(logits: Any, target: Any, *, ignore_index: int) -> Any:
-    """Of a class that does not exist the loss is NaN: compiled code cannot raise."""
-    used = target != ignore_index
-    classes = jnp.where(used, target, 0)[:, None]
-    shifted = _below_top(logits, 1)
-    picked = jnp.take_along_axis(shifted, classes, axis=1, mode="fill")[:, 0]
-    return jnp.where(used, jnp.log(jnp.sum(jnp.exp(shifted), axis=1)) - picked, 0)
-
-
 _LEAST_LOG = -100.0  # stands in for log 0 (ops/network/softmax.py)
 
 
@@ -59,16 +51,22 @@ def _binary_cross_entropy_logits(x: Any, target: Any) -> Any:
 # -- convolution -----------------------------------------------------------------------------------
 
 
-def _conv(
+def _convolved(x: Any, y: Any, *args: Any, **keywords: Any) -> Any:
+    """A convolution; products of halves are added in float32."""
+    operands, options = factors(x, y)
+    return lax.conv_general_dilated(*operands, *args, **options, **keywords)
+
+
+def _wide_conv(
     x: Any, weight: Any, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
 ) -> Any:
-    return lax.conv_general_dilated(
-        x, weight, stride, padding, rhs_dilation=dilation, feature_group_count=groups
-    )
+    return _convolved(x, weight, stride, padding, rhs_dilation=dilation, feature_group_count=groups)
 
 
 def _conv_bias(x: Any, weight: Any, bias: Any, **attrs: Any) -> Any:
-    return _conv(x, weight, **attrs) + bias.reshape(len(bias), *(1,) * (x.ndim - 2))
+    total = _wide_conv(x, weight, **attrs)
+    bias = bias.astype(total.dtype).reshape(len(bias), *(1,) * (x.ndim - 2))
+    return (total + bias).astype(x.dtype)
 
 
 def _back_padding(
@@ -107,7 +105,7 @@ def _conv_input(
         split = weight.reshape(groups, outputs // groups, each, *kernel)
         weight = jnp.moveaxis(split, 0, 1).reshape(outputs // groups, groups * each, *kernel)
     same = tuple(range(ndim))
-    return lax.conv_general_dilated(
+    return _convolved(
         y,
         lax.rev(weight, same[2:]),
         (1,) * len(kernel),
@@ -116,7 +114,7 @@ def _conv_input(
         rhs_dilation=dilation,
         dimension_numbers=lax.ConvDimensionNumbers(same, _exchanged(ndim), same),
         feature_group_count=groups,
-    )
+    ).astype(y.dtype)
 
 
 def _conv_weight(
@@ -137,7 +135,7 @@ def _conv_weight(
         )
     ]
     exchanged = _exchanged(x.ndim)
-    return lax.conv_general_dilated(
+    return _convolved(
         x,
         y,
         dilation,
@@ -145,7 +143,7 @@ def _conv_weight(
         rhs_dilation=stride,
         dimension_numbers=lax.ConvDimensionNumbers(exchanged, exchanged, exchanged),
         batch_group_count=groups,
-    )
+    ).astype(x.dtype)
 
 
 # -- pooling ---------------------------------------------------------------------------------------
@@ -231,21 +229,66 @@ def _pool_spread(y: Any, *, shape: Shape, kernel: Shape, stride: Shape, padding:
     return lax.reduce_window(spread, zero, lax.add, (*ones, *kernel), (*ones, *flat), "VALID")
 
 
-# -- normalisation and attention -------------------------------------------------------------------
+# -- normalisation ---------------------------------------------------------------------------------
 
 
-def _standardize(x: Any, *, axes: Shape, eps: float, center: bool) -> Any:
+def _wide(x: Any) -> Any:
+    """Statistics of half-precision numbers are computed in float32."""
+    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+
+
+def _standardize(x: Any, *, axes: Shape, eps: float, center: bool) -> tuple[Any, Any, Any]:
+    """x normalised, its mean and 1 / standard deviation.
+
+    Mean and mean square are sums over one reading of x. So that their difference keeps its digits,
+    both are of x minus its first element.
+    """
+    wide = _wide(x)
     if center:
-        x = x - jnp.mean(x, axis=axes, keepdims=True)
-    return x * (1 / jnp.sqrt(jnp.mean(x * x, axis=axes, keepdims=True) + eps))
+        first = wide[tuple(slice(1) if i in axes else slice(None) for i in range(x.ndim))]
+        apart = wide - first
+        shift = jnp.mean(apart, axis=axes, keepdims=True)
+        variance = jnp.mean(apart * apart, axis=axes, keepdims=True) - shift * shift
+        mean = first + shift
+        variance = jnp.maximum(variance, 0)
+    else:
+        mean = jnp.zeros([1 if i in axes else n for i, n in enumerate(x.shape)], wide.dtype)
+        variance = jnp.mean(wide * wide, axis=axes, keepdims=True)
+    rstd = lax.rsqrt(variance + eps)
+    return ((wide - mean) * rstd).astype(x.dtype), mean, rstd
 
 
-def _attention(query: Any, key: Any, value: Any, *, scale: float, causal: bool) -> Any:
-    scores = jnp.matmul(query * scale, key.mT)  # (..., queries, keys)
-    if causal:
-        seen = jnp.tri(*scores.shape[-2:], dtype=bool)
-        scores = scores + jnp.where(seen, 0, -jnp.inf).astype(scores.dtype)  # NaN stays NaN
-    return jnp.matmul(_softmax(scores, axis=-1), value)
+def _standardize_backward(
+    g: Any, x: Any, mean: Any, rstd: Any, *, axes: Shape, center: bool
+) -> Any:
+    wide, out = _wide(g), (_wide(x) - mean) * rstd
+    back = wide - out * jnp.mean(wide * out, axis=axes, keepdims=True)
+    if center:
+        back = back - jnp.mean(wide, axis=axes, keepdims=True)
+    return (back * rstd).astype(g.dtype)
+
+
+# -- cross entropy ---------------------------------------------------------------------------------
+
+
+def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
+    """The loss of every row, and log Σ exp. Of a class that does not exist the loss is NaN."""
+    used = target != ignore_index
+    log_sum = jax.nn.logsumexp(_wide(logits), axis=1)
+    classes = jnp.where(used, target, 0)[:, None]
+    picked = jnp.take_along_axis(logits, classes, axis=1, mode="fill")[:, 0]
+    return jnp.where(used, log_sum - picked, 0).astype(logits.dtype), log_sum
+
+
+def _cross_entropy_backward(
+    g: Any, logits: Any, target: Any, log_sum: Any, *, ignore_index: int
+) -> Any:
+    """g × (softmax − one at the target), as one elementwise kernel."""
+    columns = lax.broadcasted_iota(target.dtype, logits.shape, 1)
+    hit = columns == target[:, None]
+    each = jnp.where(target != ignore_index, _wide(g), 0)[:, None]
+    probabilities = jnp.exp(_wide(logits) - log_sum[:, None])
+    return ((probabilities - hit.astype(probabilities.dtype)) * each).astype(logits.dtype)
 
 
 # -- recurrence ------------------------------------------------------------------------------------
@@ -290,9 +333,10 @@ def _rnn(
 
 
 def loop_forward(
-    run_body: Callable[[Program, Sequence[Any]], Sequence[Any]],
-) -> Callable[..., tuple[Any, ...]]:
-    """The forward of `loop` (ir/loops.py), given what runs a program on its arguments."""
+    run_body: Callable[[Program, Sequence[Any]], tuple[Sequence[Any], list[Any]]],
+) -> Callable[..., tuple[tuple[Any, ...], list[Any]]]:
+    """The forward of `loop` (ir/loops.py), given what runs a program on its arguments; both return
+    the results, and flags that are true if an index was out of range."""
 
     def forward(
         *operands: Any,
@@ -301,23 +345,23 @@ def loop_forward(
         reverse: bool,
         rows: int,
         histories: tuple[bool, ...],
-    ) -> tuple[Any, ...]:
+    ) -> tuple[tuple[Any, ...], list[Any]]:
         first, fixed = operands[rows : rows + len(histories)], operands[rows + len(histories) :]
         arrays = len(body.results) - len(histories)
 
         def step(states: Any, row: Any) -> tuple[Any, Any]:
-            results = run_body(body, [*row, *states, *fixed])
+            results, wrong = run_body(body, [*row, *states, *fixed])
             new = tuple(results[arrays:])
             kept = [state for state, whole in zip(new, histories) if whole]
-            return new, (list(results[:arrays]), kept)
+            return new, (list(results[:arrays]), kept, wrong)
 
-        last, (outputs, kept) = lax.scan(step, first, operands[:rows], count, reverse)
+        last, (outputs, kept, wrong) = lax.scan(step, first, operands[:rows], count, reverse)
         later = iter(kept)
         ends = (
             _history(start, next(later), reverse) if whole else end
             for start, end, whole in zip(first, last, histories)
         )
-        return *outputs, *ends
+        return (*outputs, *ends), [flags.any() for flags in wrong]
 
     return forward
 
@@ -330,10 +374,10 @@ def _history(first: Any, later: Any, reverse: bool) -> Any:
 FORWARDS: dict[str, Any] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,
-    "cross_entropy": _cross_entropy,
+    "cross_entropy": lambda *operands, **attrs: _cross_entropy_forward(*operands, **attrs)[0],
     "binary_cross_entropy": _binary_cross_entropy,
     "binary_cross_entropy_logits": _binary_cross_entropy_logits,
-    "conv": _conv,
+    "conv": lambda x, weight, **attrs: _wide_conv(x, weight, **attrs).astype(x.dtype),
     "conv_bias": _conv_bias,
     "conv_input": _conv_input,
     "conv_weight": _conv_weight,
@@ -341,9 +385,14 @@ FORWARDS: dict[str, Any] = {
     "max_pool_indices": _max_pool_indices,
     "pool_sum": _pool_sum,
     "pool_spread": _pool_spread,
-    "standardize": _standardize,
-    "standardize_affine": lambda x, weight, bias, **attrs: _standardize(x, **attrs) * weight + bias,
-    "attention": _attention,
+    "standardize": lambda x, **attrs: _standardize(x, **attrs)[0],
+    "standardize_affine": lambda x, weight, bias, **attrs: (
+        _standardize(x, **attrs)[0] * weight + bias
+    ),
+    "standardize_forward": _standardize,
+    "standardize_backward": _standardize_backward,
+    "cross_entropy_forward": _cross_entropy_forward,
+    "cross_entropy_backward": _cross_entropy_backward,
     "lstm": _lstm,
     "gru": _gru,
     "rnn": _rnn,

@@ -16,11 +16,21 @@ from jax import lax
 
 def common(*operands: Any) -> tuple[Any, ...]:
     """The operands in their common dtype; a Python number beside an array stays one."""
-    dtypes = {x.dtype for x in operands if hasattr(x, "dtype")}
+    dtypes = {x.dtype for x in operands if not is_plain(x)}
     if len(dtypes) == 1 and jnp.issubdtype(next(iter(dtypes)), jnp.floating):
         return operands
-    dtype = np.result_type(*(getattr(x, "dtype", x) for x in operands))
+    dtype = np.result_type(*(_weak(x) if is_plain(x) else x.dtype for x in operands))
     return tuple(lax.convert_element_type(x, dtype) for x in operands)
+
+
+def is_plain(x: Any) -> bool:
+    """Whether an operand is a Python number; inside a jitted function it is an array of its own."""
+    return not hasattr(x, "dtype") or bool(getattr(x, "weak_type", False))
+
+
+def _weak(x: Any) -> Any:
+    """A Python number, or one of the kind that an array stands for."""
+    return x.dtype.type(0).item() if hasattr(x, "dtype") else x
 
 
 def promoting(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,251 @@
+"""Composites that a device runs whole: attention, cross entropy and normalisation.
+
+NumPy keeps what their gradients need as residuals, and a compiled CPU program opens them into other
+ops. A device has one kernel for the forward and one for the gradient of each. So here each is an op
+whose forward and rule call two plain ops, which have a spelling in backends/xla/forwards.
+Second derivatives go through `expand`, as everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.dtypes import float32
+from gradwalk.ops.core.op import Op, define
+from gradwalk.ops.network.attention import attention_op, causal_mask
+from gradwalk.ops.network.normalization import standardize, standardize_affine
+from gradwalk.ops.network.softmax import cross_entropy_op
+from gradwalk.ops.reduce.reduction import sum_op
+
+Shape = tuple[int, ...]
+
+
+def _plain(name: str, forward: Any, outputs: str, shape: Any, statistics: int = 0) -> Op:
+    """An op without a gradient; the last outputs are statistics, at least in float32."""
+    operands, count = forward.__code__.co_argcount, len(outputs.split())
+    gives = (*[None] * (count - statistics), *[_wide] * statistics)
+    return define(name, forward, vjp=[None] * operands, outputs=outputs, shape=shape, gives=gives)
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return float32 if dtype.itemsize < float32.itemsize else dtype
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+
+def _weights(query: Any, key: Any, scale: float, causal: bool) -> tuple[Any, Any]:
+    """Softmax of the scores, and log Σ exp of them."""
+    scores = np.matmul(query * scale, key.mT)  # (..., queries, keys)
+    if causal:
+        scores = scores + causal_mask(*scores.shape[-2:], scores.dtype)
+    top = np.amax(scores, axis=-1, keepdims=True)
+    total = np.sum(np.exp(scores - top), axis=-1, keepdims=True)
+    log_sum = np.log(total) + top
+    return np.exp(scores - log_sum), log_sum[..., 0]
+
+
+def _attention_forward(
+    query: Any, key: Any, value: Any, *, scale: float, causal: bool
+) -> tuple[Any, Any]:
+    weights, log_sum = _weights(query, key, scale, causal)
+    return np.matmul(weights, value), log_sum
+
+
+def _attention_backward(
+    g: Any, query: Any, key: Any, value: Any, out: Any, log_sum: Any, *, scale: float, causal: bool
+) -> tuple[Any, Any, Any]:
+    weights, _ = _weights(query, key, scale, causal)
+    back = weights * (np.matmul(g, value.mT) - np.vecdot(g, out)[..., None]) * scale
+    return np.matmul(back, key), np.matmul(back.mT, query), np.matmul(weights.mT, g)
+
+
+attention_forward = _plain(
+    "attention_forward",
+    _attention_forward,
+    "out log_sum",
+    lambda query, key, value, **_: ((*query[:-1], value[-1]), query[:-1]),
+    statistics=1,
+)
+attention_backward = _plain(
+    "attention_backward",
+    _attention_backward,
+    "to_query to_key to_value",
+    lambda g, query, key, value, *_, **__: (query, key, value),
+)
+
+
+def _attention_rule(
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    log_sum: Any,
+    scale: float,
+    causal: bool,
+    *,
+    wants: tuple[bool, ...],
+) -> Any:
+    return attention_backward(g, query, key, value, out, log_sum, scale=scale, causal=causal)
+
+
+# -- cross entropy ---------------------------------------------------------------------------------
+
+
+def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
+    loss, _ = cross_entropy_op.forward(logits, target, ignore_index=ignore_index)
+    top = np.amax(logits, axis=1)
+    return loss, np.log(np.sum(np.exp(logits - top[:, None]), axis=1)) + top
+
+
+def _cross_entropy_backward(
+    g: Any, logits: Any, target: Any, log_sum: Any, *, ignore_index: int
+) -> Any:
+    used = target != ignore_index
+    gradient = np.exp(logits - log_sum[:, None])
+    gradient[np.arange(len(target)), np.where(used, target, 0)] -= 1
+    return gradient * np.where(used, g, 0)[:, None]
+
+
+cross_entropy_forward = _plain(
+    "cross_entropy_forward",
+    _cross_entropy_forward,
+    "loss log_sum",
+    lambda logits, target, **_: (target, target),
+    statistics=1,
+)
+cross_entropy_backward = define(
+    "cross_entropy_backward",
+    _cross_entropy_backward,
+    vjp=[None] * 4,
+    shape=lambda g, logits, target, log_sum, **_: logits,
+)
+
+
+# -- normalisation ---------------------------------------------------------------------------------
+
+
+def _standardize_backward(
+    g: Any, x: Any, mean: Any, rstd: Any, *, axes: Shape, center: bool
+) -> Any:
+    count = math.prod(x.shape[i] for i in axes)
+    out = (x - mean) * rstd
+    back = g - out * (np.sum(g * out, axis=axes, keepdims=True) / count)
+    if center:
+        back = back - np.sum(g, axis=axes, keepdims=True) / count
+    return back * rstd
+
+
+def _statistics_shape(x: Shape, *, axes: Shape, **_: Any) -> tuple[Shape, Shape, Shape]:
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x))
+    return x, kept, kept
+
+
+standardize_forward = _plain(
+    "standardize_forward",
+    lambda x, *, axes, eps, center: _full(
+        standardize.forward(x, axes=axes, eps=eps, center=center)
+    ),
+    "out mean rstd",
+    _statistics_shape,
+    statistics=2,
+)
+standardize_backward = define(
+    "standardize_backward",
+    _standardize_backward,
+    vjp=[None] * 4,
+    shape=lambda g, x, *_, **__: x,
+)
+
+
+def _full(found: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """The mean of what is not centred is one zero: as large as the other statistics."""
+    out, mean, rstd = found
+    return out, np.broadcast_to(mean, rstd.shape), rstd
+
+
+# -- the composites --------------------------------------------------------------------------------
+
+
+def _affine_forward(
+    x: Any, weight: Any, bias: Any, *, axes: Shape, eps: float, center: bool
+) -> tuple[Any, Any, Any]:
+    out, mean, rstd = standardize_forward(x, axes=axes, eps=eps, center=center)
+    return out * weight + bias, mean, rstd
+
+
+def _affine_rule(
+    g: Any,
+    x: Any,
+    weight: Any,
+    mean: Any,
+    rstd: Any,
+    bias_shape: Shape,
+    axes: Shape,
+    center: bool,
+    *,
+    wants: tuple[bool, ...],
+) -> tuple[Any, ...]:
+    to_x = standardize_backward(g * weight, x, mean, rstd, axes=axes, center=center)
+    to_weight = _summed(g * ((x - mean) * rstd), weight.shape)
+    return to_x, to_weight, _summed(g, bias_shape)
+
+
+def _summed(g: Any, shape: Shape) -> Any:
+    """Summed over the axes along which an array of `shape` was broadcast."""
+    axes = tuple(i for i, (n, m) in enumerate(zip(g.shape, shape, strict=True)) if n != m)
+    return sum_op(g, axis=axes, keepdim=True) if axes else g
+
+
+def _whole(like: Op, forward: Any, residuals: str, **rule: Any) -> Op:
+    """A composite with another forward and another rule."""
+    return define(
+        like.name, forward, residuals=residuals, shape=like.shape, expand=like.expand,
+        promotes=like.promotes, formula=like.formula, **rule,
+    )  # fmt: skip
+
+
+WHOLE: dict[Op, Op] = {
+    attention_op: _whole(
+        attention_op,
+        lambda query, key, value, *, scale, causal: attention_forward(
+            query, key, value, scale=scale, causal=causal
+        ),
+        "log_sum",
+        joint=_attention_rule,
+    ),
+    cross_entropy_op: _whole(
+        cross_entropy_op,
+        lambda logits, target, *, ignore_index: cross_entropy_forward(
+            logits, target, ignore_index=ignore_index
+        ),
+        "log_sum",
+        vjp=[
+            lambda g, logits, target, log_sum, ignore_index: cross_entropy_backward(
+                g, logits, target, log_sum, ignore_index=ignore_index
+            ),
+            None,
+        ],
+    ),
+    standardize: _whole(
+        standardize,
+        lambda x, *, axes, eps, center: standardize_forward(x, axes=axes, eps=eps, center=center),
+        "mean rstd",
+        vjp=[
+            lambda g, x, mean, rstd, axes, center: standardize_backward(
+                g, x, mean, rstd, axes=axes, center=center
+            )
+        ],
+    ),
+    standardize_affine: _whole(
+        standardize_affine, _affine_forward, "mean rstd", joint=_affine_rule
+    ),
+}
+PLAIN: tuple[Op, ...] = (
+    attention_forward, attention_backward, cross_entropy_forward, cross_entropy_backward,
+    standardize_forward, standardize_backward,
+)  # fmt: skip

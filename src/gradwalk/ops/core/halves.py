@@ -1,0 +1,68 @@
+"""Half precision: float16 and bfloat16 are stored, float32 is computed with, and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.dtypes import float32, is_floating, is_half
+
+# Sums of products. Their gradients are such sums too, of the halves as they are: a device has units
+# that multiply halves and add in float32. The rules of all other ops are computed in float32.
+PRODUCTS = frozenset(
+    {
+        *("matmul", "linear", "einsum", "attention", "lstm", "gru", "rnn"),
+        *("conv", "conv_bias", "conv_input", "conv_weight"),
+    }
+)
+
+# They move elements and compute nothing; so do all views.
+MOVES = frozenset(
+    {
+        *("cast", "clone", "alias", "getitem", "setitem", "write_view", "embedding", "gather_last"),
+        *("concatenate", "split", "reshape", "permute", "expand", "flip", "diagonal", "windows"),
+    }
+)
+
+
+def moves(op: Any) -> bool:
+    """Whether an op only moves elements, so that halves need not become float32."""
+    return op.view or op.name in MOVES
+
+
+def half_of(operands: Sequence[Any]) -> np.dtype[Any] | None:
+    """The half dtype that operands compute to; None beside a wider float, or without halves."""
+    found = {x.dtype for x in operands if hasattr(x, "dtype") and is_floating(x.dtype)}
+    if len(found) != 1:
+        return None
+    (dtype,) = found
+    return dtype if is_half(dtype) else None
+
+
+def computed(op: Any, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    """What the forward of an op gives for NumPy arrays, some of which are halves; residuals, which
+    only backward reads, stay wide."""
+    if moves(op):
+        return op.forward(*arrays, **attrs)
+    result = op.forward(*map(widened, arrays), **attrs)
+    half = half_of(arrays)
+    if half is None:
+        return result
+    if not (op.multiple or op.residuals):
+        return narrowed(result, half)
+    outputs = len(result) - len(op.residuals)
+    return (*(narrowed(r, half) for r in result[:outputs]), *result[outputs:])
+
+
+def widened(x: Any) -> Any:
+    """An array of halves in float32; anything else as it is."""
+    if isinstance(x, (np.ndarray, np.generic)) and is_half(x.dtype):
+        return x.astype(float32)
+    return x
+
+
+def narrowed(x: Any, half: np.dtype[Any]) -> Any:
+    """An array of floats, rounded; anything else as it is."""
+    return x.astype(half) if is_floating(x.dtype) else x
