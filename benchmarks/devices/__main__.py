@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.devices import gpt
+from benchmarks.devices import gpt, lstm, resnet
 
 ROUNDS, STEPS = 3, 10
 Make = Callable[[], Callable[[], Any]]
@@ -30,6 +30,16 @@ ROWS: dict[str, dict[str, Make]] = {
         "gradwalk": lambda: gpt.gradwalk_step(gpt.CHAR, True),
         "torch.compile": lambda: gpt.torch_step(gpt.CHAR, True),
         "jax": lambda: gpt.jax_step(gpt.CHAR, True),
+    },
+    "resnet": {
+        "gradwalk": resnet.gradwalk_step,
+        "torch.compile": resnet.torch_step,
+        "jax": resnet.jax_step,
+    },
+    "lstm": {
+        "gradwalk": lstm.gradwalk_step,
+        "torch": lstm.torch_step,
+        "jax": lstm.jax_step,
     },
 }
 
@@ -95,8 +105,9 @@ def compare(row: str, names: list[str]) -> None:
         best = min(rounds[name], key=lambda r: r["step"])
         first = firsts[name]
         print(
-            f"{row:12} {name:14} {best['step'] * 1e3:8.2f} ms a step, host {best['host'] * 1e3:6.2f}"
-            f" ms; first {first['first']:5.1f} s, peak {best['memory'] / 2**30:5.2f} GiB, "
+            f"{row:12} {name:14} {best['step'] * 1e3:8.2f} ms a step, host "
+            f"{best['host'] * 1e3:6.2f} ms; first {first['first']:5.1f} s, peak "
+            f"{best['memory'] / 2**30:5.2f} GiB, "
             f"loss {first['loss']:.4f} to {best['loss']:.4f}",
             flush=True,
         )

@@ -15,6 +15,7 @@ import numpy as np
 
 from gradwalk.ops.core.dtypes import float32
 from gradwalk.ops.core.op import Op, define
+from gradwalk.ops.elementwise.activation import gelu_exact, gelu_tanh
 from gradwalk.ops.network.attention import attention_op, causal_mask
 from gradwalk.ops.network.normalization import standardize, standardize_affine
 from gradwalk.ops.network.softmax import cross_entropy_op
@@ -168,6 +169,26 @@ def _full(found: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     return out, np.broadcast_to(mean, rstd.shape), rstd
 
 
+# -- activations -----------------------------------------------------------------------------------
+
+
+def _activation(like: Op) -> tuple[Op, Op]:
+    """The value, and the gradient computed from x alone: nothing but x is kept."""
+    value = define(
+        f"{like.name}_forward", lambda x: like.forward(x)[0], vjp=[None], shape=lambda x: x
+    )
+    gradient = define(
+        f"{like.name}_backward",
+        lambda g, x: g * like.forward(x)[1],
+        vjp=[None, None],
+        shape=lambda g, x: x,
+    )
+    return value, gradient
+
+
+ACTIVATIONS = {like: _activation(like) for like in (gelu_exact, gelu_tanh)}
+
+
 # -- the composites --------------------------------------------------------------------------------
 
 
@@ -209,6 +230,14 @@ def _whole(like: Op, forward: Any, residuals: str, **rule: Any) -> Op:
     )  # fmt: skip
 
 
+def _whole_activation(like: Op) -> Op:
+    value, gradient = ACTIVATIONS[like]
+    return define(
+        like.name, lambda x: value(x), vjp=[lambda g, x: gradient(g, x)], shape=like.shape,
+        expand=like.expand, formula=like.formula, to_float=True, promotes=True, array_only=True,
+    )  # fmt: skip
+
+
 WHOLE: dict[Op, Op] = {
     attention_op: _whole(
         attention_op,
@@ -244,8 +273,9 @@ WHOLE: dict[Op, Op] = {
     standardize_affine: _whole(
         standardize_affine, _affine_forward, "mean rstd", joint=_affine_rule
     ),
+    **{like: _whole_activation(like) for like in ACTIVATIONS},
 }
 PLAIN: tuple[Op, ...] = (
     attention_forward, attention_backward, cross_entropy_forward, cross_entropy_backward,
-    standardize_forward, standardize_backward,
+    standardize_forward, standardize_backward, *sum(ACTIVATIONS.values(), ()),
 )  # fmt: skip

@@ -97,7 +97,7 @@ class XlaExecutable:
         operands = self._operands(here, arguments, memories, scalars)
         if self.shapes is None:
             self.shapes = jax.tree.map(_shape_of, operands)
-        results, after, ok = self._jitted(here, operands[0])(*operands)
+        after, results, ok = self._jitted(here, operands[0])(*operands)
         for number, value in zip(self.changed, after, strict=True):
             _put(memories[number], value)
         if self.checked:
@@ -143,7 +143,7 @@ class XlaExecutable:
                 traced_for.set(here.device.type)
                 return self._run(*operands)
 
-            known = jax.jit(run, donate_argnums=0, out_shardings=(None, after, None))
+            known = jax.jit(run, donate_argnums=0, out_shardings=(after, None, None))
             self.jitted[here, placement] = known
         return known
 
@@ -157,7 +157,10 @@ class XlaExecutable:
         constants: Any,
         flag: Any,
     ) -> Any:
-        """What XLA compiles: results, new memories, and whether the memories may change."""
+        """What XLA compiles: new memories, results, and whether the memories may change.
+
+        Memories come first: JAX reuses a donated argument for the first result of its shape.
+        """
         values = self._sources(state, kept, words, given, numbers, constants)
         wrong = _evaluate(self.calls, values)
         wrong += [~jnp.isfinite(values[t]).all() for t in self.program.must_be_finite]
@@ -169,7 +172,7 @@ class XlaExecutable:
             value, dtype = self.new_values[number]
             now = jnp.asarray(values[value], dtype)
             after.append(jnp.where(ok, now, old) if self.checked else now)
-        return [jnp.asarray(values[t], t.dtype) for t in self.program.results], after, ok
+        return after, [jnp.asarray(values[t], t.dtype) for t in self.program.results], ok
 
     def _sources(
         self, state: Any, kept: Any, words: Any, given: Any, numbers: Any, constants: Any

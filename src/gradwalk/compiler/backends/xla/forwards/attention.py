@@ -16,6 +16,7 @@ import numpy as np
 
 from gradwalk.compiler.backends.xla import platform
 from gradwalk.compiler.backends.xla.forwards.linear import matmul, wide_matmul
+from gradwalk.compiler.backends.xla.forwards.promotion import wide
 
 MOST_WIDE = 256  # numbers of a head, for cuDNN
 
@@ -39,8 +40,13 @@ def forward(query: Any, key: Any, value: Any, *, scale: float, causal: bool) -> 
     if _has_kernel(query, key, value):
         out, pull = jax.vjp(_cudnn(scale, causal), query, key, value)
         return out, Pullback(pull, query.shape[:-1])
-    weights, log_sum = _weights(query, key, scale, causal)
-    return matmul(weights.astype(value.dtype), value), log_sum
+    # The products are divided, not the weights: (time × width) numbers, not (time × time).
+    scores = _scores(query, key, scale, causal)
+    top = jnp.max(scores, axis=-1, keepdims=True)
+    e = jnp.exp(scores - top)
+    total = jnp.sum(e, axis=-1, keepdims=True)
+    out = wide_matmul(e.astype(value.dtype), value) / total
+    return out.astype(value.dtype), (jnp.log(total) + top)[..., 0]
 
 
 def backward(
@@ -53,14 +59,10 @@ def backward(
         return jax.vjp(_cudnn(scale, causal), query, key, value)[1](g)
     scores = _scores(query, key, scale, causal)
     weights = jnp.exp(scores - log_sum[..., None])
-    along = jnp.sum(_wide(g) * _wide(out), axis=-1, keepdims=True)
+    along = jnp.sum(wide(g) * wide(out), axis=-1, keepdims=True)
     back = (weights * (wide_matmul(g, value.mT) - along) * scale).astype(query.dtype)
     halved = weights.astype(value.dtype)
     return matmul(back, key), matmul(back.mT, query), matmul(halved.mT, g)
-
-
-def _wide(x: Any) -> Any:
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 def _scores(query: Any, key: Any, scale: float, causal: bool) -> Any:
@@ -70,14 +72,6 @@ def _scores(query: Any, key: Any, scale: float, causal: bool) -> Any:
         seen = jnp.tri(*scores.shape[-2:], dtype=bool)
         scores = scores + jnp.where(seen, 0, -jnp.inf).astype(scores.dtype)  # NaN stays NaN
     return scores
-
-
-def _weights(query: Any, key: Any, scale: float, causal: bool) -> tuple[Any, Any]:
-    scores = _scores(query, key, scale, causal)
-    top = jnp.max(scores, axis=-1, keepdims=True)
-    e = jnp.exp(scores - top)
-    total = jnp.sum(e, axis=-1, keepdims=True)
-    return e / total, (jnp.log(total) + top)[..., 0]
 
 
 def _has_kernel(query: Any, key: Any, value: Any) -> bool:

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gradwalk.compiler.backends.xla.forwards.promotion import common, is_float, promoting
+from gradwalk.compiler.backends.xla.forwards.promotion import common, is_float, promoting, wide
 from gradwalk.ops.core.dtypes import held_by
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -254,6 +255,31 @@ _COMPARISONS: dict[str, Callable[..., Any]] = {
     "greater_equal": jnp.greater_equal,
 }
 
+
+def _gelu(x: Any) -> Any:
+    return x * _ndtr(x)
+
+
+def _value_and_gradient(name: str, function: Callable[[Any], Any]) -> dict[str, Any]:
+    """An activation, and its gradient from x alone, both rounded once.
+
+    The barriers keep XLA from saving what the forward computed for the gradient, and from passing
+    a gradient on before it is rounded: reading x again is cheaper than writing and reading what may
+    be wider than x.
+    """
+
+    def value(x: Any) -> Any:
+        return function(wide(x)).astype(x.dtype)
+
+    def gradient(g: Any, x: Any) -> Any:
+        again = wide(lax.optimization_barrier(x))
+        _, slope = jax.jvp(function, (again,), (jnp.ones_like(again),))
+        product = (wide(g) * slope).astype(g.dtype)
+        return product if product.dtype == again.dtype else lax.optimization_barrier(product)
+
+    return {f"{name}_forward": value, f"{name}_backward": gradient}
+
+
 FORWARDS: dict[str, Callable[..., Any]] = {
     **{name: promoting(function) for name, function in _PROMOTING.items()},
     **{name: _comparing(function) for name, function in _COMPARISONS.items()},
@@ -333,8 +359,13 @@ FORWARDS: dict[str, Callable[..., Any]] = {
     "relu": lambda x: jnp.maximum(x, 0),
     "leaky_relu": lambda x, *, negative_slope=0.01: jnp.where(x > 0, x, x * negative_slope),
     "softplus": _softplus,
-    "gelu": lambda x: x * _ndtr(x),
+    "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
+    **{
+        name: each
+        for like, function in {"gelu": _gelu, "gelu_tanh": _gelu_tanh}.items()
+        for name, each in _value_and_gradient(like, function).items()
+    },
     "silu": lambda x: x * lax.logistic(x),
     "mish": lambda x: x * jnp.tanh(_softplus(x)),
     "logsigmoid": lambda x: jnp.minimum(x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x))),

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.numpy import linalg
 
+from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.ops.core.dtypes import float32, get_float32_matmul_precision, is_half
 
 
@@ -82,13 +83,19 @@ def wide_matmul(x: Any, y: Any) -> Any:
 
 
 def matmul(x: Any, y: Any) -> Any:
-    """A matrix product, rounded once."""
-    return wide_matmul(x, y).astype(jnp.result_type(x, y))
+    """A matrix product, rounded once. A GPU adds halves in float32 and writes halves."""
+    dtype = jnp.result_type(x, y)
+    if is_half(dtype) and traced_for.get() == "cuda":
+        return jnp.matmul(x, y, preferred_element_type=dtype)
+    return wide_matmul(x, y).astype(dtype)
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
+    dtype = jnp.result_type(x, weight)
+    if is_half(dtype) and traced_for.get() == "cuda":
+        return matmul(x, weight.mT) + bias
     total = wide_matmul(x, weight.mT)
-    return (total + bias.astype(total.dtype)).astype(jnp.result_type(x, weight))
+    return (total + bias.astype(total.dtype)).astype(dtype)
 
 
 def _einsum(*xs: Any, equation: str) -> Any:

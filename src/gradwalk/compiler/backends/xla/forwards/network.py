@@ -12,6 +12,8 @@ import numpy as np
 from jax import lax
 
 from gradwalk.compiler.backends.xla.forwards.linear import factors
+from gradwalk.compiler.backends.xla.forwards.promotion import wide
+from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.ir.program import Program
 
 Shape = tuple[int, ...]
@@ -54,6 +56,8 @@ def _binary_cross_entropy_logits(x: Any, target: Any) -> Any:
 def _convolved(x: Any, y: Any, *args: Any, **keywords: Any) -> Any:
     """A convolution; products of halves are added in float32."""
     operands, options = factors(x, y)
+    if traced_for.get() == "cuda" and x.dtype.itemsize < 4:
+        options["preferred_element_type"] = x.dtype  # as it writes products of matrices
     return lax.conv_general_dilated(*operands, *args, **options, **keywords)
 
 
@@ -232,40 +236,35 @@ def _pool_spread(y: Any, *, shape: Shape, kernel: Shape, stride: Shape, padding:
 # -- normalisation ---------------------------------------------------------------------------------
 
 
-def _wide(x: Any) -> Any:
-    """Statistics of half-precision numbers are computed in float32."""
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
-
-
 def _standardize(x: Any, *, axes: Shape, eps: float, center: bool) -> tuple[Any, Any, Any]:
     """x normalised, its mean and 1 / standard deviation.
 
     Mean and mean square are sums over one reading of x. So that their difference keeps its digits,
     both are of x minus its first element.
     """
-    wide = _wide(x)
+    given, x = x, wide(x)
     if center:
-        first = wide[tuple(slice(1) if i in axes else slice(None) for i in range(x.ndim))]
-        apart = wide - first
+        first = x[tuple(slice(1) if i in axes else slice(None) for i in range(x.ndim))]
+        apart = x - first
         shift = jnp.mean(apart, axis=axes, keepdims=True)
         variance = jnp.mean(apart * apart, axis=axes, keepdims=True) - shift * shift
         mean = first + shift
         variance = jnp.maximum(variance, 0)
     else:
-        mean = jnp.zeros([1 if i in axes else n for i, n in enumerate(x.shape)], wide.dtype)
-        variance = jnp.mean(wide * wide, axis=axes, keepdims=True)
+        mean = jnp.zeros([1 if i in axes else n for i, n in enumerate(x.shape)], x.dtype)
+        variance = jnp.mean(x * x, axis=axes, keepdims=True)
     rstd = lax.rsqrt(variance + eps)
-    return ((wide - mean) * rstd).astype(x.dtype), mean, rstd
+    return ((x - mean) * rstd).astype(given.dtype), mean, rstd
 
 
 def _standardize_backward(
     g: Any, x: Any, mean: Any, rstd: Any, *, axes: Shape, center: bool
 ) -> Any:
-    wide, out = _wide(g), (_wide(x) - mean) * rstd
-    back = wide - out * jnp.mean(wide * out, axis=axes, keepdims=True)
+    given, g, out = g, wide(g), (wide(x) - mean) * rstd
+    back = g - out * jnp.mean(g * out, axis=axes, keepdims=True)
     if center:
-        back = back - jnp.mean(wide, axis=axes, keepdims=True)
-    return (back * rstd).astype(g.dtype)
+        back = back - jnp.mean(g, axis=axes, keepdims=True)
+    return (back * rstd).astype(given.dtype)
 
 
 # -- cross entropy ---------------------------------------------------------------------------------
@@ -274,7 +273,7 @@ def _standardize_backward(
 def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
     """The loss of every row, and log Σ exp. Of a class that does not exist the loss is NaN."""
     used = target != ignore_index
-    log_sum = jax.nn.logsumexp(_wide(logits), axis=1)
+    log_sum = jax.nn.logsumexp(wide(logits), axis=1)
     classes = jnp.where(used, target, 0)[:, None]
     picked = jnp.take_along_axis(logits, classes, axis=1, mode="fill")[:, 0]
     return jnp.where(used, log_sum - picked, 0).astype(logits.dtype), log_sum
@@ -286,8 +285,8 @@ def _cross_entropy_backward(
     """g × (softmax − one at the target), as one elementwise kernel."""
     columns = lax.broadcasted_iota(target.dtype, logits.shape, 1)
     hit = columns == target[:, None]
-    each = jnp.where(target != ignore_index, _wide(g), 0)[:, None]
-    probabilities = jnp.exp(_wide(logits) - log_sum[:, None])
+    each = jnp.where(target != ignore_index, wide(g), 0)[:, None]
+    probabilities = jnp.exp(wide(logits) - log_sum[:, None])
     return ((probabilities - hit.astype(probabilities.dtype)) * each).astype(logits.dtype)
 
 

@@ -41,3 +41,8 @@ def promoting(function: Callable[..., Any]) -> Callable[..., Any]:
 def is_float(*operands: Any) -> bool:
     """Whether an operand is an array of floats."""
     return any(jnp.issubdtype(x.dtype, jnp.floating) for x in operands if hasattr(x, "dtype"))
+
+
+def wide(x: Any) -> Any:
+    """Halves in float32: sums and functions of them are computed so, and rounded once."""
+    return lax.convert_element_type(x, jnp.float32) if x.dtype.itemsize < 4 else x
