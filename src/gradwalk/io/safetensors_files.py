@@ -16,11 +16,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from gradwalk.graph.abstract import AbstractArray
 from gradwalk.io.atomic import write_atomically
 from gradwalk.io.errors import content_of, foreign, opened, wrong
 from gradwalk.ops.core.dtypes import bfloat16, is_bfloat16
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.devices import placed
 from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -72,9 +72,7 @@ def load(path: str | os.PathLike[str], *, most_tensors: int = MOST_TENSORS) -> d
 
 def array_of(value: Any, name: str) -> Array:
     """The elements of one entry, in C order."""
-    array = value._array if isinstance(value, Tensor) else value
-    if isinstance(array, AbstractArray):
-        array = array.numbers("cpu()")
+    array = placed(value._array, "cpu") if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray):
         raise TypeError(
             f"a state dict holds tensors, and {name!r} is {type(value).__name__}. Fix: save other "

@@ -196,6 +196,11 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
                     f"a gradient of shape {value.shape} ({value.dtype}) does not fit "
                     f"{name_of(self)} ({self.dtype}); they must be equal"
                 )
+            if value.device != self.device:
+                raise RuntimeError(
+                    f"a gradient on {value.device} for {name_of(self)} on {self.device}.\n"
+                    f"Fix: .to({str(self.device)!r})"
+                )
         if state.here.tracer is not None:
             state.here.tracer.writes_grad(self)
         self._grad = value
@@ -387,8 +392,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
 
     def __contains__(self, element: Any) -> bool:
         self._leaves_as("`in`")
-        wanted = element._array if isinstance(element, Tensor) else element
-        return bool(np.any(self._array == wanted))
+        return bool((self.detach() == element).any())
 
     # -- copies and dtypes -------------------------------------------------------------------------
 
@@ -443,8 +447,8 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     type = to
 
     def type_as(self, other: Tensor) -> Tensor:
-        """This in the dtype of `other`."""
-        return self.to(other.dtype)
+        """This in the dtype of `other`, on its device."""
+        return self.to(other)
 
     float: ClassVar = _conversion(np.float32)
     double: ClassVar = _conversion(np.float64)

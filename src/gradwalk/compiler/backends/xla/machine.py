@@ -23,6 +23,7 @@ from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
 from gradwalk.ops.core.dtypes import get_float32_matmul_precision
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.index.indexing import getitem, setitem
 from gradwalk.tensors.devices import device
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ class DeviceMachine(Machine):
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
         precision = get_float32_matmul_precision()
-        return _jitted(forward, _frozen(attrs), self.device.type, precision)(*args)
+        key = forward, _frozen(attrs), self.device.type, precision
+        if any(isinstance(a, int) for a in args):  # exact numbers are part of the program
+            fixed = tuple([_Leaf(a) if isinstance(a, int) else None for a in args])
+            return _jitted(*key, fixed)(*(a for a in args if not isinstance(a, int)))
+        return _jitted(*key, ())(*args)
 
     def whole(self, op: Op) -> Op | None:
         """A device has kernels for some composites."""
@@ -109,12 +114,16 @@ class DeviceMachine(Machine):
     def before_run(self, program: Program, first: bool, operands: Any) -> None:
         """A device runs its programs alone."""
 
-    def check_devices(self, tensors: Sequence[Any]) -> None:
-        """Raise if one of the tensors of an operation is elsewhere; a single number may be, and
-        NumPy's arrays are copied."""
-        for tensor in tensors:
+    def check_devices(self, op: Op, tensors: Sequence[Any], target: Any = None) -> None:
+        """Raise if one of the tensors of an operation is elsewhere; a single number that is not
+        written to may be, and an index on the CPU. NumPy's arrays are copied."""
+        count = len(tensors) if op not in _INDEXED else _INDEXED[op] + (target is not None)
+        for position, tensor in enumerate(tensors):
             array = getattr(tensor, "_array", None)
-            if array is None or getattr(array, "machine", None) is self or not array.ndim:
+            if array is None or getattr(array, "machine", None) is self:
+                continue
+            on_cpu = array.__class__ is np.ndarray
+            if on_cpu and tensor is not target and (not array.ndim or position >= count):
                 continue
             mine = next(t for t in tensors if _machine_of(t) is self)
             raise RuntimeError(
@@ -136,6 +145,9 @@ class DeviceMachine(Machine):
             f"np.{name} of a tensor on {self.device}: NumPy works on the CPU.\n"
             "Fix: .cpu() first, or the gradwalk function of that name."
         )
+
+
+_INDEXED = {getitem: 1, setitem: 2}  # how many operands come before the index arrays
 
 
 def _machine_of(tensor: Any) -> Any:
@@ -174,12 +186,21 @@ def _thawed(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(forward: Callable[..., Any], attrs: Hashable, kind: str, precision: str) -> Any:
-    """The program of an op with fixed attributes for one kind of device; products have a
-    precision."""
+def _jitted(
+    forward: Callable[..., Any],
+    attrs: Hashable,
+    kind: str,
+    precision: str,
+    numbers: tuple[_Leaf | None, ...],
+) -> Any:
+    """The program of an op with fixed attributes, and some fixed operands, for one kind of device;
+    products have a precision."""
 
     def run(*operands: Any) -> Any:
         traced_for.set(kind)
+        if numbers:
+            left = iter(operands)
+            operands = tuple([next(left) if n is None else n.value for n in numbers])
         made = forward(*operands, **_thawed(attrs))
         return tuple(map(jax.numpy.asarray, made)) if isinstance(made, (tuple, list)) else made
 
