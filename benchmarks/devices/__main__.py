@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.devices import gpt
+from benchmarks.devices import gpt, lstm, resnet
 
 ROUNDS, STEPS = 3, 10
 Make = Callable[[], Callable[[], Any]]
@@ -30,6 +31,16 @@ ROWS: dict[str, dict[str, Make]] = {
         "gradwalk": lambda: gpt.gradwalk_step(gpt.CHAR, True),
         "torch.compile": lambda: gpt.torch_step(gpt.CHAR, True),
         "jax": lambda: gpt.jax_step(gpt.CHAR, True),
+    },
+    "resnet": {
+        "gradwalk": resnet.gradwalk_step,
+        "torch.compile": resnet.torch_step,
+        "jax": resnet.jax_step,
+    },
+    "lstm": {
+        "gradwalk": lstm.gradwalk_step,
+        "torch": lstm.torch_step,
+        "jax": lstm.jax_step,
     },
 }
 
@@ -87,7 +98,8 @@ def compare(row: str, names: list[str]) -> None:
         for name, process in processes.items():
             rounds[name].append(ask(process, "go"))
     for name, process in processes.items():
-        process.stdin.close()  # type: ignore[union-attr]
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()  # type: ignore[union-attr]
         process.wait()
         if not all(rounds[name]):
             print(f"{row:12} {name:14} failed", flush=True)

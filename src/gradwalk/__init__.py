@@ -26,7 +26,7 @@ from gradwalk.tensors.creation import *
 from gradwalk.engine.guest_loaders import loaders as _loaders
 from gradwalk.tensors.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from gradwalk.distributed import Mesh, distribute
-from gradwalk.tensors.devices import device
+from gradwalk.tensors.devices import device, get_default_device, set_default_device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import (
@@ -109,6 +109,7 @@ __all__ = [
 ]  # fmt: skip
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
+__all__ += ["get_default_device", "set_default_device"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
 __all__ += ["linalg", "studio"]
 __all__ += ["amp", "get_float32_matmul_precision", "set_float32_matmul_precision"]

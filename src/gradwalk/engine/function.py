@@ -73,9 +73,11 @@ class _FunctionOp:
         """Run the user's backward and check what it returns."""
         graph = wrap is not None
         tensors = []
+        given = next(part for part in g if part is not None)
+        beside = getattr(given, "_array", given)
         for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
             if part is None and self.context._materialize and is_floating(dtype):
-                part = filled(shape, dtype, 0)
+                part = filled(shape, dtype, 0, beside)
             tensors.append(None if part is None else read_only(part, gradients.wrap))
         context = self.context
         context._restore = functools.partial(_restore, node)

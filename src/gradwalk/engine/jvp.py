@@ -92,15 +92,17 @@ def _in_place_of_inputs(
         else:
             meta = None if node.metas is None else node.metas[position]
             shape, dtype = meta or (operands[f"{name}_shape"][position], node.out_metas[0][1])
-            args.append(gradients.wrap(filled(shape, dtype, 0)))
+            beside = next(t for t in tangents if t is not None)._array
+            args.append(gradients.wrap(filled(shape, dtype, 0, beside)))
     return args
 
 
 def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     """The VJP is linear in g; its own VJP at any g is therefore the JVP."""
     dummies = []
+    beside = next(t for t in arriving if t is not None)._array
     for shape, dtype in node.out_metas:
-        dummy = gradients.wrap(filled(shape, dtype, 0))
+        dummy = gradients.wrap(filled(shape, dtype, 0, beside))
         if is_floating(dtype):
             dummy.requires_grad = True
         dummies.append(dummy)

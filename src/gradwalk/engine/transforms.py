@@ -78,7 +78,7 @@ class _TransformRun:
 
     def _gradient(self, g: Any, of: Any) -> Any:
         if g is None:
-            return gradients.wrap(filled(of.shape, of.dtype, 0))
+            return gradients.wrap(filled(of.shape, of.dtype, 0, of._array))
         return g if self.graph else gradients.wrap(own_copy(g))
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
@@ -88,7 +88,7 @@ class _TransformRun:
         tied = state.here.grad_enabled and any(t.requires_grad for t in tangents)
         keep = self.graph or tied
         return [
-            gradients.wrap(filled(o.shape, o.dtype, 0))
+            gradients.wrap(filled(o.shape, o.dtype, 0, o._array))
             if t is None
             else (t if keep else t.detach())
             for o, t in zip(self.outputs, moved, strict=True)
@@ -164,7 +164,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
                 f"shape(s) {shapes}. Fix: reduce the result (.sum(), .mean()), or use jacrev."
             )
         (output,) = run.outputs
-        one = gradients.wrap(filled(output.shape, output.dtype, 1))
+        one = gradients.wrap(filled(output.shape, output.dtype, 1, output._array))
         gradient = _like_arguments(args, argnums, run.pull([one], retain=False))
         value = run.value()
         return ((value, run.aux), gradient) if has_aux else (value, gradient)
@@ -315,7 +315,7 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
 
 def _unit_seeds(tensors: list[Any]) -> Iterator[tuple[Any, list[list[Any]]]]:
     """Each tensor, and for each of its elements seeds of all tensors: 1 there, 0 elsewhere."""
-    zeros = [gradients.wrap(filled(t.shape, t.dtype, 0)) for t in tensors]
+    zeros = [gradients.wrap(filled(t.shape, t.dtype, 0, t._array)) for t in tensors]
     for which, tensor in enumerate(tensors):
         units = np.eye(tensor.numel(), dtype=tensor.dtype)
         seeds = (gradients.wrap(unit.reshape(tensor.shape)) for unit in units)
@@ -325,5 +325,5 @@ def _unit_seeds(tensors: list[Any]) -> Iterator[tuple[Any, list[list[Any]]]]:
 def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:
     if not parts:
         shape = (*like.shape, 0) if last else (0, *like.shape)
-        return gradients.wrap(filled(shape, like.dtype, 0))
+        return gradients.wrap(filled(shape, like.dtype, 0, like._array))
     return stack(parts, -1 if last else 0)

@@ -44,6 +44,10 @@ class AbstractArray:
         """The values of a constant; raise for anything else, naming the caller."""
         raise NotImplementedError
 
+    def shown(self) -> np.ndarray[Any, Any] | None:
+        """The values for a text, of an array on a device; None if this process lacks some."""
+        raise NotImplementedError
+
     @property
     def is_constant(self) -> bool:
         """Whether `numbers` has them."""
@@ -74,7 +78,12 @@ def numbers_of(thing: Any) -> np.ndarray[Any, Any] | None:
     function is called.
     """
     array = getattr(thing, "_array", thing)
-    return array if isinstance(array, np.ndarray) and not traces.on else None
+    if traces.on:
+        return None
+    if getattr(array, "on_device", False):
+        copied: np.ndarray[Any, Any] = array.numbers("a check")
+        return copied
+    return array if isinstance(array, np.ndarray) else None
 
 
 def is_unknown(thing: Any) -> bool:

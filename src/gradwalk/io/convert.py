@@ -10,6 +10,7 @@ from gradwalk.io.nested_state import converted
 from gradwalk.ops.core.dtypes import bfloat16, is_bfloat16
 from gradwalk.ops.core.halves import widened
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.devices import placed
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -43,11 +44,14 @@ def to_torch(state: Any) -> Any:
     """
     import torch
 
-    def made(value: Any) -> Any:
+    def theirs(value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        if is_bfloat16(value.dtype):
-            return torch.tensor(widened(value._array)).bfloat16()
-        return torch.tensor(value._array)
+        array = placed(value._array, "cpu")
+        return (
+            torch.tensor(widened(array)).bfloat16()
+            if is_bfloat16(array.dtype)
+            else torch.tensor(array)
+        )
 
-    return converted(state, made)
+    return converted(state, theirs)

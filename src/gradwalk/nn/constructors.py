@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar
-from typing import Any, ClassVar, TypeVar, dataclass_transform, get_origin
+from typing import Any, ClassVar, ParamSpec, TypeVar, dataclass_transform, get_origin
 
+from gradwalk.tensors.devices import device as device_named
+
+P = ParamSpec("P")
 C = TypeVar("C")
 
 
@@ -41,6 +45,9 @@ def declared(cls: type[C]) -> type[C]:
         given.apply_defaults()
         self._construct(**given.arguments)
 
+    if "device" in parameters:
+        __init__ = on_device(__init__, signature)
+
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     whole = inspect.Signature([own, *listed], return_annotation=None)
     constructor: Callable[..., None] = __init__
@@ -49,3 +56,21 @@ def declared(cls: type[C]) -> type[C]:
     cls.__init__ = constructor  # type: ignore[method-assign]
     cls._declared = parameters  # type: ignore[attr-defined]
     return cls
+
+
+def on_device(
+    constructor: Callable[P, None], signature: inspect.Signature | None = None
+) -> Callable[P, None]:
+    """Decorate a constructor with a parameter `device`: its new tensors are there."""
+    names = list((signature or inspect.signature(constructor)).parameters)
+    place = names.index("device") + (signature is not None)  # there `self` is not listed
+
+    @functools.wraps(constructor)
+    def construct(*args: P.args, **keywords: P.kwargs) -> None:
+        where = args[place] if len(args) > place else keywords.get("device")
+        if where is None:
+            return constructor(*args, **keywords)
+        with device_named(where):
+            return constructor(*args, **keywords)
+
+    return construct

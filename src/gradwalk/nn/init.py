@@ -83,7 +83,7 @@ def trunc_normal_(
 ) -> Tensor:
     """Normal, of which only what lies between a and b is drawn (not in units of `std`)."""
     low, high = math.erf((a - mean) / std / _ROOT_2), math.erf((b - mean) / std / _ROOT_2)
-    options: dict[str, Any] = dict(dtype=tensor.dtype, generator=generator)
+    options: dict[str, Any] = dict(dtype=tensor.dtype, generator=generator, device="cpu")
     if (high - low) / 2 > 0.3:  # draw again what falls outside: as PyTorch, number by number
         drawn = sampling.normal(mean, std, tensor.shape, **options)._array
         while (outside := (drawn < a) | (drawn > b)).any():
@@ -116,7 +116,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix."""
     if tensor.ndim != 2:
         raise ValueError(f"eye_ fills a matrix, not a tensor of shape {tensor.shape}")
-    return _write(tensor, creation.eye(*tensor.shape, dtype=tensor.dtype))
+    return _write(tensor, creation.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
@@ -203,7 +203,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         return tensor
     rows = tensor.shape[0]
     shape = (rows, tensor.numel() // rows)
-    flat = sampling.randn(shape, dtype=tensor.dtype, generator=generator)._array
+    flat = sampling.randn(shape, dtype=tensor.dtype, generator=generator, device="cpu")._array
     if shape[0] < shape[1]:
         flat = flat.T
     q, r = np.linalg.qr(flat)
@@ -224,9 +224,10 @@ def sparse_(
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     normal_(tensor, 0.0, std, generator)
-    drawn = tensor._array.copy()
+    drawn = np.array(tensor._array)
     for column in range(columns):
-        drawn[sampling.randperm(rows, generator=generator)._array[:zeros], column] = 0
+        order = sampling.randperm(rows, generator=generator, device="cpu")
+        drawn[order._array[:zeros], column] = 0
     return _write(tensor, wrap(drawn))
 
 

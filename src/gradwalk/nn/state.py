@@ -161,7 +161,7 @@ def _write(owner: Any, name: str, old: Tensor, array: np.ndarray[Any, Any], new:
     """Copy the elements into the old tensor, or assign the new one, if there is one, instead."""
     if new is None:
         with no_grad():
-            old.copy_(wrap(array.astype(old.dtype)))
+            old.copy_(wrap(array))
     elif not isinstance(old, Parameter):
         setattr(owner, name, new if isinstance(new, Tensor) else wrap(array))
     elif isinstance(new, Parameter):

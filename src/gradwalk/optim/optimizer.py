@@ -18,6 +18,7 @@ from gradwalk.nn.constructors import declared
 from gradwalk.ops.core.dtypes import float32, is_half
 from gradwalk.optim.hooks import OptimizerHooks, watched
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.devices import placed
 from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -254,7 +255,13 @@ class Optimizer(OptimizerHooks):
             return array.item()
         if array.shape != parameter.shape and not self._flat_state:
             raise ValueError(f"{name} has the shape {array.shape}, its parameter {parameter.shape}")
-        return wrap(np.array(array, parameter.dtype))
+        if parameter.is_cpu:
+            return wrap(np.array(array, parameter.dtype))
+        if array.shape != parameter.shape:
+            return wrap(placed(np.array(array, parameter.dtype), parameter.device))
+        made = new_state(parameter)  # divided as its parameter is
+        made._array[...] = array
+        return made
 
 
 @declared

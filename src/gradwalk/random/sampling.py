@@ -206,6 +206,7 @@ def normal(
         drawn = stream.normal(shape, kind) * given[-1].astype(kind, copy=False)
     start = given[0] if hasattr(mean, "_array") else kind.type(mean)
     result = drawn + start
+    options.setdefault("device", (mean if hasattr(mean, "_array") else std).device)
     return leaf(result if is_array(result) else np.asarray(result), **options)
 
 
@@ -227,7 +228,7 @@ def bernoulli(
     tensor([0., 1., 1.])
     """
     drawn = _bernoulli(_stream(generator), input if p is None else p, input.shape)
-    return leaf(drawn.astype(input.dtype, copy=False))
+    return leaf(drawn.astype(input.dtype, copy=False), device=input.device)
 
 
 def _bernoulli(stream: Stream, p: Any, size: tuple[int, ...]) -> Array:
@@ -239,6 +240,8 @@ def _bernoulli(stream: Stream, p: Any, size: tuple[int, ...]) -> Array:
     if not is_floating(chances.dtype):
         raise TypeError(f"bernoulli: probabilities are floats, not {chances.dtype}")
     numbers = numbers_of(chances)
+    if p.device.type != "cpu" and numbers is not None:
+        chances = numbers  # the stream of the CPU draws
     if numbers is not None and not ((numbers >= 0) & (numbers <= 1)).all():
         raise ValueError("bernoulli: a probability is not from 0 to 1")
     return stream.bernoulli(np.broadcast_to(chances, size), size)
@@ -281,7 +284,7 @@ def multinomial(
         raise ValueError("multinomial: all weights are 0")
     stream = _stream(generator)
     if replacement and num_samples > 1:
-        return leaf(_with_replacement(stream, weights, num_samples))
+        return leaf(_with_replacement(stream, weights, num_samples), device=input.device)
     # The largest of weight / exponential is index i with probability weight[i] / total; the
     # second largest is one of the others, by their weights; and so on.
     weights = widened(weights)
@@ -289,9 +292,9 @@ def multinomial(
     with np.errstate(divide="ignore", invalid="ignore"):
         scores = np.where(weights > 0, weights / waits, -1)
     if num_samples == 1:
-        return leaf(np.argmax(scores, axis=-1, keepdims=True))
+        return leaf(np.argmax(scores, axis=-1, keepdims=True), device=input.device)
     order = np.argsort(-scores, axis=-1, kind="stable")
-    return leaf(np.ascontiguousarray(order[..., :num_samples]))
+    return leaf(np.ascontiguousarray(order[..., :num_samples]), device=input.device)
 
 
 def _with_replacement(stream: Stream, weights: Array, count: int) -> Array:

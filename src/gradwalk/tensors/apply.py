@@ -144,7 +144,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     here = current()
     machine = here.tracer or machine_of(args)
     if machine is not here.tracer:
-        machine.check_devices(args)
+        machine.check_devices(op, args)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
     if here.autocast is not None:
         args = autocast_operands(here, op, args, machine)

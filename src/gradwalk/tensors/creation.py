@@ -80,7 +80,7 @@ def tensor(data: Any, **options: Unpack[LeafOptions]) -> Tensor:
 def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
     """The data as a tensor, without a copy where that is possible."""
     if isinstance(data, Tensor):
-        return data.to(dtype)
+        return data.to(dtype, device=device)
     return leaf(_of_data(data, dtype, copy=False), dtype=dtype, device=device)
 
 
@@ -89,7 +89,7 @@ def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions
     """The data as a tensor; copied if `copy` is true, otherwise only if necessary."""
     dtype = options.get("dtype")
     if isinstance(obj, Tensor) and not copy:
-        return obj.to(dtype)
+        return obj.to(dtype, device=options.get("device"))
     number = isinstance(obj, np.ndarray) and not obj.ndim  # which PyTorch copies here
     return leaf(_of_data(obj, dtype, copy=bool(copy) or number), **options)
 

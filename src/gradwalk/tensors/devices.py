@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import contextvars
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +19,12 @@ class device(str):
 
     >>> import gradwalk as gw
     >>> gw.zeros(2, device=gw.device("cpu")).device
+    device(type='cpu')
+
+    New tensors of a `with` block are on its device:
+
+    >>> with gw.device("cpu"):
+    ...     gw.zeros(2).device
     device(type='cpu')
     """
 
@@ -53,8 +60,42 @@ class device(str):
         number = "" if self.index is None else f", index={self.index}"
         return f"device(type={self.type!r}{number})"
 
+    def __enter__(self) -> Self:
+        _outer.set((default.get(), _outer.get()))
+        default.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        entered = _outer.get()
+        assert entered is not None
+        before, rest = entered
+        default.set(before)
+        _outer.set(rest)
+
 
 CPU = device()
+# Where new tensors are made if nothing else is said, and what it was outside each `with` block.
+default: contextvars.ContextVar[device] = contextvars.ContextVar("device", default=CPU)
+_outer: contextvars.ContextVar[Any] = contextvars.ContextVar("outer devices", default=None)
+
+
+def get_default_device() -> device:
+    """The device of new tensors: the CPU unless changed.
+
+    >>> import gradwalk as gw
+    >>> gw.get_default_device()
+    device(type='cpu')
+    """
+    return default.get()
+
+
+def set_default_device(device: Any) -> None:
+    """Make new tensors on this device; None: on the CPU.
+
+    >>> import gradwalk as gw
+    >>> gw.set_default_device("cpu")
+    """
+    default.set(CPU if device is None else numbered(device))
 
 
 def device_of(array: Any) -> device:

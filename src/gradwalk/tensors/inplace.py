@@ -26,7 +26,8 @@ from gradwalk.ops.core.operators import in_place_method_of
 from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.index import indexing
 from gradwalk.ops.shape.reshaping import cast
-from gradwalk.tensors.apply import move_retained, operand, record, refresh, wrap
+from gradwalk.tensors.apply import machine_of, move_retained, operand, record, refresh, wrap
+from gradwalk.tensors.moving import move
 
 _ALL: Any = ("...",)
 
@@ -42,6 +43,8 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     for argument in args:
         if _is_tensor(argument):
             refresh(argument)
+            if argument._array.__class__ is not np.ndarray and here.tracer is None:
+                machine_of((target, argument)).check_devices(op, (target, *args), target)
     view = target._view
     if view is not None and owner_of(view.base._array) is not owner_of(target._array):
         target._view = None  # x.data = ... gave the base other memory
@@ -111,6 +114,12 @@ def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
 
 def _is_tensor(thing: Any) -> bool:
     return hasattr(thing, "_array")
+
+
+def _brought(value: Any, target: Any) -> Any:
+    """A tensor on the device of another one."""
+    plain = value._array.__class__ is np.ndarray and target._array.__class__ is np.ndarray
+    return value if plain else move(value, target.device)
 
 
 def _write_through(target: Any, result: Any) -> None:
@@ -264,6 +273,8 @@ class InPlace(InPlaceMethods):
         fixed, arrays = indexing.from_user_index(key)
         if isinstance(value, (list, tuple)):
             value = np.asarray(value)
+        elif not arrays and _is_tensor(value):
+            value = _brought(value, self)
         write(self, indexing.setitem, (self, value, *arrays), {"index": fixed})
 
     def fill_(self, value: Any) -> Self:
@@ -275,5 +286,5 @@ class InPlace(InPlaceMethods):
         return self.fill_(0)
 
     def copy_(self, source: Any) -> Self:
-        """Every element becomes that of `source` (broadcast and cast)."""
-        return self.fill_(source)
+        """Every element becomes that of `source` (broadcast, cast, and from any device)."""
+        return self.fill_(_brought(source, self) if _is_tensor(source) else source)

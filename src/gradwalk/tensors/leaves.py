@@ -31,8 +31,10 @@ def leaf(array: Any, requires_grad: bool = False, device: Any = None, dtype: Any
     category(array.dtype)
     if state.here.tracer is not None:
         array = state.here.tracer.constant(array)
-    elif device is not None:
-        array = devices.placed(array, device)
+    else:
+        where = devices.default.get() if device is None else device
+        if where is not devices.CPU:
+            array = devices.placed(array, where)
     tensor = wrap(array)
     tensor.code, tensor.position = caller()
     if requires_grad:

@@ -116,7 +116,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     def __repr__(self) -> str:
         array: Any = self._array
         if isinstance(array, AbstractArray):
-            array = array.real() if self.is_cpu else array.numbers("the text")
+            array = array.shown() if array.on_device else array.real()
             if array is None:
                 return f"tensor({self._array!r})"
         suffixes = [] if self.is_cpu else [f"device={str(self.device)!r}"]
@@ -192,6 +192,11 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
                 raise RuntimeError(
                     f"a gradient of shape {value.shape} ({value.dtype}) does not fit "
                     f"{name_of(self)} ({self.dtype}); they must be equal"
+                )
+            if value.device != self.device:
+                raise RuntimeError(
+                    f"a gradient on {value.device} for {name_of(self)} on {self.device}.\n"
+                    f"Fix: .to({str(self.device)!r})"
                 )
         if state.here.tracer is not None:
             state.here.tracer.writes_grad(self)
@@ -384,8 +389,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
 
     def __contains__(self, element: Any) -> bool:
         self._leaves_as("`in`")
-        wanted = element._array if isinstance(element, Tensor) else element
-        return bool(np.any(self._array == wanted))
+        return bool((self.detach() == element).any())
 
     # -- copies and dtypes -------------------------------------------------------------------------
 
@@ -440,8 +444,8 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     type = to
 
     def type_as(self, other: Tensor) -> Tensor:
-        """This in the dtype of `other`."""
-        return self.to(other.dtype)
+        """This in the dtype of `other`, on its device."""
+        return self.to(other)
 
     float: ClassVar = _conversion(np.float32)
     double: ClassVar = _conversion(np.float64)

@@ -89,7 +89,11 @@ class Machine:
             views = [viewed.view_by((op, attrs, i), t) for i, t in enumerate(parts)]
             return tuple(views) if op.multiple else views[0]
         outputs = self.call(op, args, attrs)
-        if op is getitem and any(not getattr(o, "shape", ()) for o in operands[1:]):
+        if op is getitem and any(
+            part[0] == "array" and not getattr(operands[1 + part[1]], "shape", ())
+            for part in attrs["index"]
+            if isinstance(part, tuple)
+        ):
             return self.array(source).part_at(attrs["index"], tuple(args[1:]), outputs)
         arrays = [o for o in operands if isinstance(o, FunctionalArray)]
         made = [

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradwalk.engine.gradients import grad
 from gradwalk.engine.modes import enable_grad, no_grad, state, switch
+from gradwalk.graph.abstract import is_array
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op, define
 from gradwalk.tensors.apply import wrap
@@ -82,7 +83,7 @@ def _tensor(operand: Any, requires_grad: bool = False) -> Any:
     """A leaf on an array; a plain number stays one."""
     if isinstance(operand, (bool, int, float)):
         return operand
-    tensor = wrap(np.asarray(operand))
+    tensor = wrap(operand if is_array(operand) else np.asarray(operand))
     if requires_grad:
         tensor.requires_grad = True
     return tensor

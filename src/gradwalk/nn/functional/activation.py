@@ -216,6 +216,6 @@ def gumbel_softmax(
         return soft
     best = unsqueeze(argmax(soft, dim), dim)
     one_hot = scatter_add(
-        creation.zeros_like(soft), dim, best, creation.ones(best.shape, dtype=soft.dtype)
+        creation.zeros_like(soft), dim, best, creation.ones_like(best, dtype=soft.dtype)
     )
     return one_hot - soft.detach() + soft

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import no_grad, quietly
-from gradwalk.ops.core.dtypes import finfo, is_floating, is_half
+from gradwalk.ops.core.dtypes import finfo, float32, is_floating, is_half
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import rsqrt
@@ -18,7 +18,7 @@ from gradwalk.ops.network.normalization import standardize, standardize_affine
 from gradwalk.ops.network.pooling import pool_sum
 from gradwalk.ops.reduce.norms import vector_norm
 from gradwalk.ops.reduce.row_sums import Axes
-from gradwalk.ops.shape.reshaping import clone, new_result, reshape
+from gradwalk.ops.shape.reshaping import cast, clone, new_result, reshape
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm",
@@ -139,7 +139,8 @@ def batch_norm(
         shift = -running_mean * scale
         if bias is not None:
             shift = shift + bias
-        return input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
+        out = input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
+        return _rounded_as(input, out)
     axes = (0, *range(2, input.ndim))
     count = math.prod(input.shape[i] for i in axes)
     if not math.prod(input.shape):  # nothing to normalize or to track
@@ -152,9 +153,15 @@ def batch_norm(
         )
     if running_mean is not None:
         array = input.detach()._array
+        array = array.astype(float32) if is_half(array.dtype) else array
         _follow(running_mean, array.mean(axes), momentum)
         _follow(running_var, quietly(np.var, array, axes) * (count / (count - 1)), momentum)
-    return _standardized(input, weight, bias, shape, axes, eps)
+    return _rounded_as(input, _standardized(input, weight, bias, shape, axes, eps))
+
+
+def _rounded_as(input: Any, out: Any) -> Any:
+    """A normalised half is a half, whatever the dtype of weight and bias; as in PyTorch."""
+    return cast(out, dtype=input.dtype) if is_half(input.dtype) != is_half(out.dtype) else out
 
 
 def _follow(running: Any, now: Any, momentum: Any) -> None:
@@ -203,6 +210,7 @@ def instance_norm(
         )
     if running_mean is not None:
         array = input.detach()._array
+        array = array.astype(float32) if is_half(array.dtype) else array
         _follow(running_mean, array.mean(axes).mean(0), momentum)
         _follow(running_var, array.var(axes).mean(0) * (count / (count - 1)), momentum)
     return _standardized(input, weight, bias, shape, axes, eps)

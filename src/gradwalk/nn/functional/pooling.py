@@ -20,6 +20,7 @@ from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network import pooling as ops
 from gradwalk.ops.reduce.reduction import max as maximum_along
 from gradwalk.ops.reduce.reduction import mean
+from gradwalk.ops.shape.rearranging import concrete
 from gradwalk.ops.shape.reshaping import apart, broadcast_to, cast, new_result, permute, reshape
 from gradwalk.tensors import creation
 
@@ -258,8 +259,9 @@ def adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: bool
     values = reshape(values, shape=(*x.shape[:lead], *out))
     if not return_indices:
         return values
-    chosen = flat[np.arange(len(flat)), places.numpy()]
-    return values, creation.from_numpy(chosen.reshape(values.shape))
+    chosen = flat[np.arange(len(flat)), concrete(places, "adaptive_max_pool")]
+    indices = creation.as_tensor(chosen.reshape(values.shape), device=values.device)
+    return values, indices
 
 
 adaptive_max_pool1d = for_dimensions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.nn import functional
+from gradwalk.nn.constructors import on_device
 from gradwalk.nn.layers.options import OneInput, Options, layer
 from gradwalk.nn.module import Module, Parameter
 from gradwalk.ops.elementwise.activation import relu, sigmoid
@@ -71,6 +72,7 @@ class LeakyReLU(_InPlace):
 class PReLU(Module):
     r"""$\max(x, 0) + a \min(x, 0)$ with a learned $a$, one for all channels or one for each."""
 
+    @on_device
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
     ) -> None:

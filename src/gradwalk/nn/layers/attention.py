@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn import functional, init
+from gradwalk.nn.constructors import on_device
 from gradwalk.nn.layers.linear import Linear
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cat, split
-from gradwalk.tensors import creation
 
 __all__ = ["MultiheadAttention"]
 
@@ -40,6 +40,7 @@ class MultiheadAttention(Module):
     bias_k: Parameter | None
     bias_v: Parameter | None
 
+    @on_device
     def __init__(
         self,
         embed_dim: int,
@@ -128,7 +129,7 @@ class MultiheadAttention(Module):
             attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
         q, k, v = (self._heads(x) for x in (q, k, v))
         if self.add_zero_attn:
-            zeros = creation.zeros(batch, self.num_heads, 1, self.head_dim, dtype=k.dtype)
+            zeros = k.new_zeros(batch, self.num_heads, 1, self.head_dim)
             k, v = cat([k, zeros], 2), cat([v, zeros], 2)
             attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
         mask = self._mask(attn_mask, key_padding_mask, batch, length, k.shape[2], q.dtype)
@@ -204,7 +205,7 @@ def _one_more(mask: Any) -> Any:
     """Extend a mask by one key that no query is hidden from."""
     if mask is None:
         return None
-    return cat([mask, creation.zeros(*mask.shape[:-1], 1, dtype=mask.dtype)], -1)
+    return cat([mask, mask.new_zeros(*mask.shape[:-1], 1)], -1)
 
 
 def _additive(mask: Any, dtype: Any) -> Any:
@@ -213,4 +214,4 @@ def _additive(mask: Any, dtype: Any) -> Any:
         return mask.to(dtype)
     if mask.dtype.kind != "b":
         raise TypeError(f"a mask is boolean or holds floats to add, not {mask.dtype}")
-    return where(mask, creation.full((), -np.inf, dtype=dtype), creation.zeros((), dtype=dtype))
+    return where(mask, mask.new_full((), -np.inf, dtype=dtype), mask.new_zeros((), dtype=dtype))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gradwalk.nn import functional, init
+from gradwalk.nn.constructors import on_device
 from gradwalk.nn.functional.convolution import conv, conv_transpose, padding_pairs, transposed_size
 from gradwalk.nn.layers.options import Dimensional, changed, several
 from gradwalk.nn.parameter import Parameter, empty_parameter
@@ -84,6 +85,7 @@ class _Convolution(Dimensional):
 
 
 class _Conv(_Convolution):
+    @on_device
     def __init__(
         self,
         in_channels: int,
@@ -145,6 +147,7 @@ class Conv3d(_Conv, dimensions=3):
 class _ConvTranspose(_Convolution):
     transposed = True
 
+    @on_device
     def __init__(
         self,
         in_channels: int,

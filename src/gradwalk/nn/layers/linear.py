@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gradwalk.nn import functional, init
+from gradwalk.nn.constructors import on_device
 from gradwalk.nn.layers.options import described
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
@@ -35,6 +36,7 @@ class Linear(Module):
     (5, 3)
     """
 
+    @on_device
     def __init__(
         self,
         in_features: int,
@@ -68,6 +70,7 @@ class Linear(Module):
 class Bilinear(Module):
     r"""$y_k = x_1^T W_k\, x_2 + b_k$, with $W$ of shape (out, in1, in2)."""
 
+    @on_device
     def __init__(
         self,
         in1_features: int,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.constructors import declared
+from gradwalk.nn.constructors import declared, on_device
 from gradwalk.nn.layers.options import Dimensional, OneInput, described, layer, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
@@ -191,6 +191,7 @@ class LayerNorm(_Affine):
     tensor([[-1.2247,  0.0000,  1.2247]], grad_fn=<...>)
     """
 
+    @on_device
     def __init__(
         self,
         normalized_shape: Any,
@@ -250,6 +251,7 @@ class RMSNorm(Module):
 class GroupNorm(_Affine):
     """Groups of channels to mean 0 and variance 1, each sample by itself; then γ, β per channel."""
 
+    @on_device
     def __init__(
         self,
         num_groups: int,

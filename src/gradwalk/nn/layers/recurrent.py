@@ -33,7 +33,7 @@ def _sequence(
     Only a GRU multiplies its second bias by a gate; elsewhere both are added, at all times.
     """
     if biases is None:
-        biases = (creation.zeros(weights[0].shape[0], dtype=x.dtype),) * 2
+        biases = (x.new_zeros(weights[0].shape[0]),) * 2
     last = 0 if reverse else -1
     if mode == "GRU":
         out = gru_op(x, *state, *weights, *biases, reverse=reverse)
@@ -178,7 +178,7 @@ class _Recurrent(_Gated):
         sizes = [self.proj_size or self.hidden_size] + ([self.hidden_size] if lstm else [])
         batch = x.shape[1]
         if hx is None:
-            zeros = [creation.zeros(batch, size, dtype=x.dtype) for size in sizes]
+            zeros = [x.new_zeros(batch, size) for size in sizes]
             return [tuple(zeros)] * count
         given = tuple(hx) if lstm else (hx,)
         if len(given) != len(sizes):
@@ -290,7 +290,7 @@ class _Cell(_Gated):
                 f"({self.input_size},), got {tuple(x.shape)}"
             )
         if state is None:
-            zeros = creation.zeros(*x.shape[:-1], self.hidden_size, dtype=x.dtype)
+            zeros = x.new_zeros(*x.shape[:-1], self.hidden_size)
             state = (zeros,) * (2 if self.mode == "LSTM" else 1)
         single = x.ndim == 1  # no batch
         if single:

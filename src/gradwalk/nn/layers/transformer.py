@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.nn import functional, init
+from gradwalk.nn.constructors import on_device
 from gradwalk.nn.containers import ModuleList
 from gradwalk.nn.layers.attention import MultiheadAttention
 from gradwalk.nn.layers.dropout import Dropout
@@ -54,6 +55,7 @@ class _TransformerLayer(Module):
     dropout1: Dropout
     dropout2: Dropout
 
+    @on_device
     def __init__(
         self,
         d_model: int,
@@ -221,6 +223,7 @@ class TransformerDecoder(_Stack):
 class Transformer(Module):
     """Encoder and decoder, as in "Attention is all you need"."""
 
+    @on_device
     def __init__(
         self,
         d_model: int = 512,
@@ -289,5 +292,4 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """−∞ above the diagonal, 0 elsewhere: it hides later keys from each query."""
-        mask = creation.full((sz, sz), -np.inf, dtype=dtype)
-        return creation.from_numpy(np.triu(mask.numpy(), 1))
+        return creation.full((sz, sz), -np.inf, dtype=dtype, device=device).triu(1)

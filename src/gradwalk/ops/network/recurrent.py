@@ -94,7 +94,7 @@ def scan(
     A compiled function keeps the loop (compiler/tracing/scan.py).
     """
     array = getattr(x, "_array", None)
-    if isinstance(array, AbstractArray) and x.shape[0] > 1:
+    if isinstance(array, AbstractArray) and not array.on_device and x.shape[0] > 1:
         out, *last = array.scan(step, x, state, weights, reverse)
         return out, tuple(last)
     return unrolled(step, x, state, weights, reverse)

@@ -344,7 +344,7 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
 
 def concrete(x: Any, name: str) -> Any:
     """The numbers of a tensor, for a result whose shape depends on them; raise for a symbol."""
-    numbers = x.detach().numpy() if hasattr(x, "detach") else x
+    numbers = x.detach().cpu().numpy() if hasattr(x, "detach") else x
     if not isinstance(numbers, (np.ndarray, np.generic)):
         raise UnknownShapeError(
             f"the shape of {name} depends on numbers, which a symbol does not have"

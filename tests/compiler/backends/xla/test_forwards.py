@@ -1,6 +1,6 @@
 """The forward of every op on jax arrays against NumPy's: the same shape, dtype and numbers.
 
-Every call of an op that the samples make, forwards, backwards and compiled, is repeated in JAX.
+test_eager_ops.py walks the samples; here are the edges, and the ops that only programs call.
 Tolerance: XLA has its own exp, log, and so on, and adds in another order. Integers and booleans are
 equal.
 """
@@ -17,14 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import gradwalk as gw
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.ir import compiler_ops
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import op_of_ufunc
 from tests.compiler.backends.test_numpy import tensors, with_gradients
-from tests.ops.samples.table import Sample, all_samples, each_sample
+from tests.ops.samples.table import all_samples
 
 COMPILER_OPS = [op for op in vars(compiler_ops).values() if isinstance(op, Op)]
 OPS = {op.name: op for op in (*TABLE.values(), *COMPILER_OPS)}
@@ -73,18 +72,6 @@ def calls_of_forwards() -> Iterator[list[Call]]:
             op.forward = originals[name]
 
 
-def calls_of(sample: Sample, dtype: Any) -> list[Call]:
-    """What a sample and its gradient call: eagerly, and as a program without composites."""
-    function = with_gradients(sample)
-    with calls_of_forwards() as calls:
-        function(*tensors(sample, dtype))
-        try:
-            gw.compile(function, backend="numpy")(*tensors(sample, dtype))
-        except gw.TraceError:  # a mask as an index: the eager calls are enough
-            pass
-    return calls
-
-
 def same(found: Any, expected: Any) -> None:
     """Arrays of one shape and dtype, with equal numbers, or floats within the tolerance."""
     want = np.asarray(expected)
@@ -105,14 +92,14 @@ def again(call: Call, arrays: list[Any]) -> Any:
     return FORWARDS[op.name](*(next(left) if is_array(a) else a for a in given), **attrs)
 
 
-def check(calls: list[Call], jit: bool) -> None:
+def check(calls: list[Call]) -> None:
     """Repeat calls, all in one jitted function: most of the time XLA compiles."""
 
     def run(operands: list[list[Any]]) -> list[Any]:
         return [again(call, arrays) for call, arrays in zip(calls, operands, strict=True)]
 
     operands = [[jnp.asarray(a) for a in given if is_array(a)] for _, given, _, _ in calls]
-    for call, found in zip(calls, (jax.jit(run) if jit else run)(operands), strict=True):
+    for call, found in zip(calls, jax.jit(run)(operands), strict=True):
         op, expected = call[0], call[3]
         assert isinstance(found, tuple) == op.multiple
         try:
@@ -130,33 +117,25 @@ def kind_of(call: Call) -> str:
     return f"{op.name} {operands} {attrs}"
 
 
-def has_mask(call: Call) -> bool:
-    """Whether the shape of a result, or of what is written, depends on a mask."""
-    parts = call[2].get("index", ())
-    masks = [p for p in parts if isinstance(p, tuple) and p[0] == "mask"]
-    alone = len(masks) == 1 and not any(isinstance(p, tuple) and p[0] == "array" for p in parts)
-    return bool(masks) and not (alone and call[0].name in ("setitem", "put"))
-
-
-KNOWN: set[str] = set()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@each_sample(all_samples())
-def test_every_call_of_the_samples(sample: Sample, dtype: Any) -> None:
-    fresh = {kind_of(call): call for call in calls_of(sample, dtype) if call[0].name in FORWARDS}
-    new = [call for kind, call in fresh.items() if kind not in KNOWN]
-    KNOWN.update(fresh)
-    check([call for call in new if not has_mask(call)], jit=True)
-    check([call for call in new if call[0].name == sample.op or has_mask(call)], jit=False)
+@pytest.mark.parametrize("name", [name for name, op in OPS.items() if op.array_only])
+def test_every_call_of_the_samples(name: str) -> None:
+    """Of ops that are whole in programs only: eager code on a device has their definition."""
+    with calls_of_forwards() as calls:
+        for sample in all_samples():
+            if sample.op == name:
+                for dtype in (np.float64, np.float32):
+                    with_gradients(sample)(*tensors(sample, dtype))
+    fresh = {kind_of(call): call for call in calls if call[0].name == name}
+    assert fresh
+    check(list(fresh.values()))
 
 
 # -- edges ---------------------------------------------------------------------------------------
 
 
 def agree(name: str, *given: Any, **attrs: Any) -> None:
-    """NumPy's forward and ours give the same, jitted and not, also in the sign of a zero."""
+    """NumPy's forward and ours give the same, also in the sign of a zero."""
     op = OPS[name]
     with np.errstate(all="ignore"):
         result = op.forward(*(_copy(a) for a in given), **attrs)
@@ -164,15 +143,14 @@ def agree(name: str, *given: Any, **attrs: Any) -> None:
     expected = [np.asarray(o) for o in outputs[: len(outputs) - len(op.residuals)]]
     call = (op, list(given), attrs, None)
     arrays = [jnp.asarray(a) for a in given if is_array(a)]
-    for use in (lambda f: f, jax.jit):
-        found = use(lambda *arrays: again(call, arrays))(*arrays)
-        for one, want in zip(found if op.multiple else (found,), expected, strict=True):
-            same(one, want)
-            numbers = want == want  # the sign of a NaN means nothing
-            np.testing.assert_array_equal(
-                np.signbit(np.asarray(one, np.float64))[numbers],
-                np.signbit(np.asarray(want, np.float64))[numbers],
-            )
+    found = jax.jit(lambda *arrays: again(call, arrays))(*arrays)
+    for one, want in zip(found if op.multiple else (found,), expected, strict=True):
+        same(one, want)
+        numbers = want == want  # the sign of a NaN means nothing
+        np.testing.assert_array_equal(
+            np.signbit(np.asarray(one, np.float64))[numbers],
+            np.signbit(np.asarray(want, np.float64))[numbers],
+        )
 
 
 SPECIAL = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 0.5, 1e10, -1e10])

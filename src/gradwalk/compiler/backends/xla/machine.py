@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -23,7 +23,11 @@ from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
 from gradwalk.ops.core.dtypes import get_float32_matmul_precision
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.index.indexing import getitem, setitem
 from gradwalk.tensors.devices import device
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.ir.program import Program
 
 
 class DeviceMachine(Machine):
@@ -34,7 +38,7 @@ class DeviceMachine(Machine):
     def __init__(self, where: device) -> None:
         self.device = where
         self.place = jax_device(where)
-        self.pending = PendingSteps()
+        self.pending = PendingSteps(jax.device_put(np.True_, self.place))
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op; an index out of range raises, which XLA itself does not."""
@@ -45,7 +49,11 @@ class DeviceMachine(Machine):
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
         precision = get_float32_matmul_precision()
-        return _jitted(forward, _frozen(attrs), self.device.type, precision)(*args)
+        key = forward, _frozen(attrs), self.device.type, precision
+        if any(isinstance(a, int) for a in args):  # exact numbers are part of the program
+            fixed = tuple([_Leaf(a) if isinstance(a, int) else None for a in args])
+            return _jitted(*key, fixed)(*(a for a in args if not isinstance(a, int)))
+        return _jitted(*key, ())(*args)
 
     def whole(self, op: Op) -> Op | None:
         """A device has kernels for some composites."""
@@ -69,6 +77,10 @@ class DeviceMachine(Machine):
         """The new value of memory, on the devices that had the value before."""
         return value
 
+    def has_all(self, value: Any) -> bool:
+        """Whether this process has all elements."""
+        return True
+
     def on_host(self, value: Any) -> np.ndarray[Any, Any]:
         """A copy of the elements, once all steps before are known to be right."""
         self.pending.settle()
@@ -82,6 +94,14 @@ class DeviceMachine(Machine):
         """The shardings that updates of these values must have; None: there is one device."""
         return None
 
+    def axes_of(self, values: Sequence[Any]) -> frozenset[str]:
+        """The axes of a mesh that divide a dimension of one of them."""
+        return frozenset()
+
+    def whole_along(self, axes: frozenset[str], value: Any) -> Any:
+        """The sharding of a value without some axes; None if it has none of them."""
+        return None
+
     def fix_for(self, shape: Shape) -> str:
         """How to bring a tensor of this shape here."""
         return f"Fix: move one of them, with .to({str(self.device)!r})."
@@ -91,12 +111,19 @@ class DeviceMachine(Machine):
         kinds = (FunctionalArray, np.ndarray, np.generic)
         return [self.array(o).term if isinstance(o, kinds) else o for o in operands]
 
-    def check_devices(self, tensors: Sequence[Any]) -> None:
-        """Raise if one of the tensors of an operation is elsewhere; a single number may be, and
-        NumPy's arrays are copied."""
-        for tensor in tensors:
+    def before_run(self, program: Program, first: bool, operands: Any) -> None:
+        """A device runs its programs alone."""
+
+    def check_devices(self, op: Op, tensors: Sequence[Any], target: Any = None) -> None:
+        """Raise if one of the tensors of an operation is elsewhere; a single number that is not
+        written to may be, and an index on the CPU. NumPy's arrays are copied."""
+        count = len(tensors) if op not in _INDEXED else _INDEXED[op] + (target is not None)
+        for position, tensor in enumerate(tensors):
             array = getattr(tensor, "_array", None)
-            if array is None or getattr(array, "machine", None) is self or not array.ndim:
+            if array is None or getattr(array, "machine", None) is self:
+                continue
+            on_cpu = array.__class__ is np.ndarray
+            if on_cpu and tensor is not target and (not array.ndim or position >= count):
                 continue
             mine = next(t for t in tensors if _machine_of(t) is self)
             raise RuntimeError(
@@ -118,6 +145,9 @@ class DeviceMachine(Machine):
             f"np.{name} of a tensor on {self.device}: NumPy works on the CPU.\n"
             "Fix: .cpu() first, or the gradwalk function of that name."
         )
+
+
+_INDEXED = {getitem: 1, setitem: 2}  # how many operands come before the index arrays
 
 
 def _machine_of(tensor: Any) -> Any:
@@ -156,12 +186,21 @@ def _thawed(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(forward: Callable[..., Any], attrs: Hashable, kind: str, precision: str) -> Any:
-    """The program of an op with fixed attributes for one kind of device; products have a
-    precision."""
+def _jitted(
+    forward: Callable[..., Any],
+    attrs: Hashable,
+    kind: str,
+    precision: str,
+    numbers: tuple[_Leaf | None, ...],
+) -> Any:
+    """The program of an op with fixed attributes, and some fixed operands, for one kind of device;
+    products have a precision."""
 
     def run(*operands: Any) -> Any:
         traced_for.set(kind)
+        if numbers:
+            left = iter(operands)
+            operands = tuple([next(left) if n is None else n.value for n in numbers])
         made = forward(*operands, **_thawed(attrs))
         return tuple(map(jax.numpy.asarray, made)) if isinstance(made, (tuple, list)) else made
 

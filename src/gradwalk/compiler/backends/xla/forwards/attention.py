@@ -40,8 +40,13 @@ def forward(query: Any, key: Any, value: Any, *, scale: float, causal: bool) -> 
     if _has_kernel(query, key, value):
         out, pull = jax.vjp(_cudnn(scale, causal), query, key, value)
         return out, Pullback(pull, query.shape[:-1])
-    weights, log_sum = _weights(query, key, scale, causal)
-    return matmul(weights.astype(value.dtype), value), log_sum
+    # The products are divided, not the weights: (time × width) numbers, not (time × time).
+    scores = _scores(query, key, scale, causal)
+    top = jnp.max(scores, axis=-1, keepdims=True)
+    e = jnp.exp(scores - top)
+    total = jnp.sum(e, axis=-1, keepdims=True)
+    out = wide_matmul(e.astype(value.dtype), value) / total
+    return out.astype(value.dtype), (jnp.log(total) + top)[..., 0]
 
 
 def backward(
@@ -67,14 +72,6 @@ def _scores(query: Any, key: Any, scale: float, causal: bool) -> Any:
         seen = jnp.tri(*scores.shape[-2:], dtype=bool)
         scores = scores + jnp.where(seen, 0, -jnp.inf).astype(scores.dtype)  # NaN stays NaN
     return scores
-
-
-def _weights(query: Any, key: Any, scale: float, causal: bool) -> tuple[Any, Any]:
-    scores = _scores(query, key, scale, causal)
-    top = jnp.max(scores, axis=-1, keepdims=True)
-    e = jnp.exp(scores - top)
-    total = jnp.sum(e, axis=-1, keepdims=True)
-    return e / total, (jnp.log(total) + top)[..., 0]
 
 
 def _has_kernel(query: Any, key: Any, value: Any) -> bool:

@@ -263,8 +263,9 @@ def _gelu(x: Any) -> Any:
 def _value_and_gradient(name: str, function: Callable[[Any], Any]) -> dict[str, Any]:
     """An activation, and its gradient from x alone, both rounded once.
 
-    The barrier keeps XLA from saving what the forward computed for the gradient: reading x again is
-    cheaper than writing and reading that, which may be wider than x.
+    The barriers keep XLA from saving what the forward computed for the gradient, and from passing
+    a gradient on before it is rounded: reading x again is cheaper than writing and reading what may
+    be wider than x.
     """
 
     def value(x: Any) -> Any:
@@ -273,7 +274,8 @@ def _value_and_gradient(name: str, function: Callable[[Any], Any]) -> dict[str, 
     def gradient(g: Any, x: Any) -> Any:
         again = wide(lax.optimization_barrier(x))
         _, slope = jax.jvp(function, (again,), (jnp.ones_like(again),))
-        return (wide(g) * slope).astype(g.dtype)
+        product = (wide(g) * slope).astype(g.dtype)
+        return product if product.dtype == again.dtype else lax.optimization_barrier(product)
 
     return {f"{name}_forward": value, f"{name}_backward": gradient}
 

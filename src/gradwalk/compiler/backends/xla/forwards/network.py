@@ -13,6 +13,7 @@ from jax import lax
 
 from gradwalk.compiler.backends.xla.forwards.linear import factors
 from gradwalk.compiler.backends.xla.forwards.promotion import wide
+from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.ir.program import Program
 
 Shape = tuple[int, ...]
@@ -55,6 +56,8 @@ def _binary_cross_entropy_logits(x: Any, target: Any) -> Any:
 def _convolved(x: Any, y: Any, *args: Any, **keywords: Any) -> Any:
     """A convolution; products of halves are added in float32."""
     operands, options = factors(x, y)
+    if traced_for.get() == "cuda" and x.dtype.itemsize < 4:
+        options["preferred_element_type"] = x.dtype  # as it writes products of matrices
     return lax.conv_general_dilated(*operands, *args, **options, **keywords)
 
 

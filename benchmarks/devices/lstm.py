@@ -1,0 +1,111 @@
+"""An LSTM 512 wide over 256 steps of a batch of 64, float32 with TF32 products, Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+WIDTH, STEPS, BATCH, RATE = 512, 256, 64, 1e-3
+
+
+def batch() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((STEPS, BATCH, WIDTH), np.float32)
+    return x, rng.standard_normal((STEPS, BATCH, WIDTH), np.float32) * 0.1
+
+
+def gradwalk_step() -> Callable[[], Any]:
+    import gradwalk as gw
+
+    device = "cuda" if gw.cuda.is_available() else "xla"
+    gw.set_float32_matmul_precision("high")
+    gw.manual_seed(0)
+    model = gw.nn.LSTM(WIDTH, WIDTH).to(device)
+    optimizer = gw.optim.Adam(model.parameters(), RATE)
+    x, y = (gw.tensor(a, device=device) for a in batch())
+
+    @gw.compile
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = gw.nn.functional.mse_loss(model(x)[0], y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return lambda: step(x, y)
+
+
+def torch_step() -> Callable[[], Any]:
+    """cuDNN's LSTM; torch.compile leaves it as it is."""
+    import torch
+
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.allow_tf32 = True
+    torch.manual_seed(0)
+    model = torch.nn.LSTM(WIDTH, WIDTH).to("cuda")
+    optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
+    x, y = (torch.tensor(a, device="cuda") for a in batch())
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x)[0], y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def jax_step() -> Callable[[], Any]:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    rng = np.random.default_rng(1)
+    bound = WIDTH**-0.5
+    high = lax.Precision.HIGH
+
+    def uniform(*shape: int) -> Any:
+        return jnp.asarray(rng.uniform(-bound, bound, shape).astype(np.float32))
+
+    parameters = (uniform(WIDTH, 4 * WIDTH), uniform(WIDTH, 4 * WIDTH), uniform(4 * WIDTH))
+
+    def loss_of(p: Any, x: Any, y: Any) -> Any:
+        w, u, b = p
+
+        def cell(state: Any, now: Any) -> Any:
+            h, c = state
+            i, f, g, o = jnp.split(now + jnp.matmul(h, u, precision=high), 4, -1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            h = jax.nn.sigmoid(o) * jnp.tanh(c)
+            return (h, c), h
+
+        zero = jnp.zeros((BATCH, WIDTH), jnp.float32)
+        _, out = lax.scan(cell, (zero, zero), jnp.matmul(x, w, precision=high) + b)
+        return ((out - y) ** 2).mean()
+
+    def step(state: Any, x: Any, y: Any) -> Any:
+        p, m, v, t = state
+        loss, g = jax.value_and_grad(loss_of)(p, x, y)
+        t = t + 1
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
+        v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
+        one, two = 1 - 0.9**t, 1 - 0.999**t
+
+        def update(p: Any, m: Any, v: Any) -> Any:
+            return p - RATE * (m / one) / (jnp.sqrt(v / two) + 1e-8)
+
+        return (jax.tree.map(update, p, m, v), m, v, t), loss
+
+    run = jax.jit(step, donate_argnums=0)
+    zeros = jax.tree.map(jnp.zeros_like, parameters)
+    kept = [(parameters, zeros, jax.tree.map(jnp.copy, zeros), jnp.zeros((), jnp.float32))]
+    x, y = (jnp.asarray(a) for a in batch())
+
+    def call() -> Any:
+        kept[0], loss = run(kept[0], x, y)
+        return loss
+
+    return call
