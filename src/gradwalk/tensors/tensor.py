@@ -6,7 +6,7 @@ import builtins
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,20 +27,14 @@ from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
 from gradwalk.tensors import apply, quick
 from gradwalk.tensors.apply import keep_layout, refresh, wrap
+from gradwalk.tensors.conversions import Conversions
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
 from gradwalk.tensors.moving import move
 from gradwalk.tensors.properties import Properties
 
 
-def _conversion(dtype: Any) -> Callable[[Tensor], Tensor]:
-    """The method that converts to a dtype."""
-    convert: Any = lambda self: self.to(dtype)
-    convert.__doc__ = f"As {getattr(dtype, '__name__', dtype)}."
-    return convert
-
-
-class Tensor(InPlace, Properties, RandomMethods, Operators):
+class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
     """An n-dimensional array with PyTorch's operators, methods and autograd semantics.
 
     Make one with `gradwalk.tensor` and its relatives; this class only wraps.
@@ -446,17 +440,6 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     def type_as(self, other: Tensor) -> Tensor:
         """This in the dtype of `other`, on its device."""
         return self.to(other)
-
-    float: ClassVar = _conversion(np.float32)
-    double: ClassVar = _conversion(np.float64)
-    half: ClassVar = _conversion(np.float16)
-    bfloat16: ClassVar = _conversion("bfloat16")
-    long: ClassVar = _conversion(np.int64)
-    int: ClassVar = _conversion(np.int32)
-    short: ClassVar = _conversion(np.int16)
-    char: ClassVar = _conversion(np.int8)
-    byte: ClassVar = _conversion(np.uint8)
-    bool: ClassVar = _conversion(np.bool_)
 
     def cpu(self) -> Tensor:
         """On the CPU; itself if it is there."""
