@@ -35,10 +35,7 @@ from gradwalk.tensors.properties import Properties
 
 def _conversion(dtype: Any) -> Callable[[Tensor], Tensor]:
     """The method that converts to a dtype."""
-
-    def convert(self: Tensor) -> Tensor:
-        return self.to(dtype)
-
+    convert: Any = lambda self: self.to(dtype)
     convert.__doc__ = f"As {getattr(dtype, '__name__', dtype)}."
     return convert
 
