@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.devices import gpt, lstm, resnet
+from benchmarks.devices import gpt, lstm, resnet, small
 
 ROUNDS, STEPS = 3, 10
 Make = Callable[[], Callable[[], Any]]
@@ -42,6 +42,7 @@ ROWS: dict[str, dict[str, Make]] = {
         "torch": lstm.torch_step,
         "jax": lstm.jax_step,
     },
+    "small": {"gradwalk": small.gradwalk_step},
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
-from gradwalk.engine.modes import enable_grad, filled, no_grad, state
+from gradwalk.engine.modes import beside, enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
 from gradwalk.graph.fork_locks import GRADIENT, fork_safe, watch_forks
 from gradwalk.graph.source import caller
@@ -244,7 +244,15 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
     else:
         if hasattr(gradient, "_array") and gradient.dtype != tensor.dtype:
             gradient = gradient.to(tensor.dtype)
-        seed = gradient._array if hasattr(gradient, "_array") else np.asarray(gradient)
+        if not hasattr(gradient, "_array"):
+            seed = beside(np.asarray(gradient), tensor._array)
+        elif gradient.device == tensor.device:
+            seed = gradient._array
+        else:
+            raise AutogradError(
+                f"a gradient on {gradient.device} for {name_of(tensor)} on {tensor.device}.\n"
+                f"  made at:   {made_at(node or tensor)}\nFix: .to({str(tensor.device)!r})"
+            )
         if seed.shape != tensor.shape:
             raise AutogradError(
                 f"gradient of shape {seed.shape} for {name_of(tensor)}: it must have the shape of "

@@ -133,6 +133,11 @@ def filled(shape: tuple[int, ...], dtype: Any, number: int, beside: Any = None) 
     return np.ones(shape, dtype) if number else np.zeros(shape, dtype)
 
 
+def beside(array: np.ndarray[Any, Any], other: Any) -> Any:
+    """An array on the device of another array."""
+    return other.machine.array(array) if getattr(other, "on_device", False) else array
+
+
 def hold(*tensors: Any) -> None:
     """Report tensors that are about to be changed or read to the tracer, if there is one."""
     if state.here.tracer is not None:

@@ -18,7 +18,7 @@ from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.jvp import push
-from gradwalk.engine.modes import enable_grad, filled, no_grad, state
+from gradwalk.engine.modes import beside, enable_grad, filled, no_grad, state
 from gradwalk.engine.tree import leaves, mapped, rebuild
 from gradwalk.graph.abstract import own_copy
 from gradwalk.graph.order import inputs_first
@@ -229,13 +229,14 @@ def _matching(what: str, given: list[Any], expected: list[Any]) -> list[Any]:
         raise ValueError(f"{len(expected)} {what}(s) expected, got {len(given)}")
     listed = []
     for g, e in zip(given, expected, strict=True):
-        tensor = g if hasattr(g, "_array") else gradients.wrap(np.asarray(g, e.dtype))
-        if tensor.shape != e.shape:
+        if not hasattr(g, "_array"):
+            g = gradients.wrap(beside(np.asarray(g, e.dtype), e._array))
+        if g.shape != e.shape:
             raise ValueError(
-                f"a {what} of shape {tensor.shape} for {name_of(e)}: they must be equal "
+                f"a {what} of shape {g.shape} for {name_of(e)}: they must be equal "
                 f"(made at {made_at(e._node or e)})"
             )
-        listed.append(tensor.to(e.dtype))
+        listed.append(g.to(e.dtype))
     return listed
 
 
@@ -318,7 +319,9 @@ def _unit_seeds(tensors: list[Any]) -> Iterator[tuple[Any, list[list[Any]]]]:
     zeros = [gradients.wrap(filled(t.shape, t.dtype, 0, t._array)) for t in tensors]
     for which, tensor in enumerate(tensors):
         units = np.eye(tensor.numel(), dtype=tensor.dtype)
-        seeds = (gradients.wrap(unit.reshape(tensor.shape)) for unit in units)
+        seeds = (
+            gradients.wrap(beside(unit.reshape(tensor.shape), tensor._array)) for unit in units
+        )
         yield tensor, [[*zeros[:which], seed, *zeros[which + 1 :]] for seed in seeds]
 
 

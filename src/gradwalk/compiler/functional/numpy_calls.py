@@ -121,6 +121,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
         x, axes=tuple(axes) if axes is not None else tuple(reversed(range(x.ndim)))
     ),
     np.broadcast_to: shaping.broadcast_to,
+    np.concatenate: lambda arrays, axis=0: shaping.concatenate(*arrays, axis=axis),
     np.all: lambda x, axis=None, keepdims=False: reduction.all_op(
         x != 0 if x.dtype != bool_ else x, axis=shaping.full_axes(x, axis), keepdim=keepdims
     ),

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
-from gradwalk.engine.modes import enable_grad
+from gradwalk.engine.modes import beside, enable_grad, filled
+from gradwalk.graph.abstract import is_array
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, Mask, differs, explanations
 from gradwalk.ops.core.dtypes import is_floating
@@ -189,7 +190,7 @@ def jacobians(output: Any, inputs: Sequence[Any]) -> list[Array]:
     for row in range(output.numel() if output.requires_grad else 0):
         seed = np.zeros(output.shape, output.dtype)
         seed.flat[row] = 1
-        seeds = gradients.wrap(seed)
+        seeds = gradients.wrap(beside(seed, output._array))
         got = gradients.grad(output, inputs, seeds, retain_graph=True, allow_unused=True)
         for jacobian, g in zip(rows, got, strict=True):
             if g is not None:
@@ -206,7 +207,7 @@ def gradient_of(
     if weights is None:
         random = np.random.default_rng(0)
         weights = [
-            gradients.wrap(random.standard_normal(out.shape).astype(out.dtype))
+            gradients.wrap(beside(random.standard_normal(out.shape).astype(out.dtype), out._array))
             for out in outputs_of(func, inputs)
         ]
         for weight in weights:
@@ -217,7 +218,7 @@ def gradient_of(
         pairs = [(o, w) for o, w in zip(outputs, args[count:], strict=True) if o.requires_grad]
         wanted = [args[i] for i in checked]
         if not pairs:
-            return tuple(gradients.wrap(np.zeros(x.shape, x.dtype)) for x in wanted)
+            return tuple(gradients.wrap(filled(x.shape, x.dtype, 0, x._array)) for x in wanted)
         used, seeds = zip(*pairs)
         kept = {"create_graph": True, "allow_unused": True, "materialize_grads": True}
         return gradients.grad(used, wanted, seeds, **kept)
@@ -259,9 +260,9 @@ def numbers(thing: Any) -> Array:
 def in_float64(thing: Any) -> Any:
     """A tensor or array of floats as a float64 leaf of its own; anything else as it is."""
     array = thing._array if isinstance(thing, Tensor) else thing
-    if not isinstance(array, np.ndarray) or not is_floating(array.dtype):
+    if not is_array(array) or not is_floating(array.dtype):
         return thing
-    leaf = gradients.wrap(np.array(array, np.float64))
+    leaf = gradients.wrap(array.astype(np.float64))
     leaf.requires_grad = not isinstance(thing, Tensor) or thing.requires_grad
     leaf.label = getattr(thing, "label", "")
     return leaf

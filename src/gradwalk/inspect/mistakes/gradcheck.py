@@ -22,7 +22,7 @@ from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at
 from gradwalk.engine.function import Context
-from gradwalk.engine.modes import no_grad
+from gradwalk.engine.modes import beside, no_grad
 from gradwalk.graph.fork_locks import CALL, fork_safe
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.audit import audit
@@ -436,7 +436,7 @@ def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | No
             out = outputs_of(func, inputs)[output]
             # Weights that differ, so that nothing cancels by chance.
             seed = np.linspace(1, 2, out.numel()).reshape(out.shape).astype(out.dtype)
-            root = (out.grad_fn or out, out._index, seed)
+            root = (out.grad_fn or out, out._index, beside(seed, out._array))
             recorder.sweeping([root])
             with no_grad(), np.errstate(all="ignore"):
                 walk([root], recorder.delivered, gradients.wrap, on_step=recorder.visited)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import Statistics
-from gradwalk.inspect.trace.live import is_tensor, numbers_of
+from gradwalk.inspect.trace.live import is_tensor, memory_of, numbers_of
 from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull
 from gradwalk.inspect.trace.trace import Edge, Exit, Kept, Trace, TraceNode
 
@@ -435,7 +435,7 @@ def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
                 suspects.append(f"the leaf made{at} holds the same number: is it made of p.data?")
         elif node.is_leaf:
             shared = any(
-                np.may_share_memory(numbers_of(t), mine) and trace.lookup(t) == index
+                np.may_share_memory(memory_of(t), memory_of(p)) and trace.lookup(t) == index
                 for t in live.values()
             )
             alike = is_array(node.value) and mine.ndim and np.array_equal(node.value, mine)

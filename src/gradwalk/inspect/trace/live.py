@@ -35,10 +35,17 @@ def is_tensor(thing: Any) -> bool:
 
 
 def numbers_of(thing: Any) -> Any:
-    """The array of a Tensor of either engine; None for anything else."""
+    """The array of a Tensor of either engine, copied if it is on a device; None for anything
+    else."""
     if is_torch_tensor(thing):
         return guest().array_of(thing)
-    return getattr(thing, "_array", None)
+    array: Any = getattr(thing, "_array", None)
+    return array.numbers("a tool") if getattr(array, "on_device", False) else array
+
+
+def memory_of(thing: Any) -> Any:
+    """The array of a Tensor of either engine where it is, to ask what shares its memory."""
+    return guest().array_of(thing) if is_torch_tensor(thing) else getattr(thing, "_array", None)
 
 
 def gradient_of(thing: Any) -> Any:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import numpy as np
-
 from gradwalk.engine.checkpoint import Recompute
 from gradwalk.engine.tree import leaves
+from gradwalk.graph.abstract import is_array
 from gradwalk.graph.versions import owner_of
 from gradwalk.inspect.trace.trace import Edge, Saved, Trace
 
@@ -60,7 +59,7 @@ class Holdings:
         arrays = []
         for name, value in node.saved.items():
             several = value if isinstance(value, tuple) else (value,)
-            arrays += [(name, array) for array in several if isinstance(array, np.ndarray)]
+            arrays += [(name, array) for array in several if is_array(array)]
         return self._listed(arrays)
 
     def _listed(self, named: list[tuple[str, Any]]) -> tuple[Saved, ...]:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
+from gradwalk.compiler.functional.whole_ops import PLAIN
 from gradwalk.compiler.ir import compiler_ops
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
@@ -26,7 +27,7 @@ from tests.compiler.backends.test_numpy import tensors, with_gradients
 from tests.ops.samples.table import all_samples
 
 COMPILER_OPS = [op for op in vars(compiler_ops).values() if isinstance(op, Op)]
-OPS = {op.name: op for op in (*TABLE.values(), *COMPILER_OPS)}
+OPS = {op.name: op for op in (*TABLE.values(), *COMPILER_OPS, *PLAIN)}
 TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
 NAN, INF = math.nan, math.inf
 

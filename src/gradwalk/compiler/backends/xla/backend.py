@@ -49,6 +49,8 @@ from gradwalk.tensors.devices import device
 
 PASSES = ("drop_unused", "merge_equal_calls")
 CAPABILITIES = None
+# What a half is rounded to is what the next kernel reads: XLA would pass it on in float32.
+OPTIONS = {"xla_allow_excess_precision": False}
 MOST_IN_CODE = 64  # elements of a constant that is part of the code; larger ones are arguments
 
 
@@ -148,7 +150,9 @@ class XlaExecutable:
                 traced_for.set(here.device.type)
                 return self._run(whole, *operands)
 
-            known = jax.jit(run, donate_argnums=0, out_shardings=(after, None, None))
+            known = jax.jit(
+                run, donate_argnums=0, out_shardings=(after, None, None), compiler_options=OPTIONS
+            )
             self.jitted[here, placement, axes] = known
         return known
 

@@ -276,7 +276,8 @@ def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tu
     log_sum = jax.nn.logsumexp(wide(logits), axis=1)
     classes = jnp.where(used, target, 0)[:, None]
     picked = jnp.take_along_axis(logits, classes, axis=1, mode="fill")[:, 0]
-    return jnp.where(used, log_sum - picked, 0).astype(logits.dtype), log_sum
+    loss = jnp.where(log_sum == jnp.inf, jnp.nan, log_sum - picked)  # inf − inf
+    return jnp.where(used, loss, 0).astype(logits.dtype), log_sum
 
 
 def _cross_entropy_backward(
