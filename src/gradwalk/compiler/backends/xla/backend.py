@@ -31,6 +31,7 @@ from gradwalk.compiler.backends.xla.pending_steps import Step
 from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.backends.xla.weight_gathers import WeightGathers
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
+from gradwalk.compiler.ir.finite_errors import complaint as not_finite
 from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import (
@@ -44,7 +45,6 @@ from gradwalk.compiler.ir.program import (
     run,
     source_values,
 )
-from gradwalk.compiler.passes.finite import complaint as not_finite
 from gradwalk.tensors.devices import device
 
 PASSES = ("drop_unused", "merge_equal_calls")
