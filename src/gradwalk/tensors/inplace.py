@@ -119,7 +119,7 @@ def _is_tensor(thing: Any) -> bool:
 def _brought(value: Any, target: Any) -> Any:
     """A tensor on the device of another one."""
     plain = value._array.__class__ is np.ndarray and target._array.__class__ is np.ndarray
-    return value if plain else move(value, target.device)
+    return value if plain or current().tracer is not None else move(value, target.device)
 
 
 def _write_through(target: Any, result: Any) -> None:

@@ -29,12 +29,14 @@ def leaf(array: Any, requires_grad: bool = False, device: Any = None, dtype: Any
     if dtype is not None and array.dtype != dtype:
         array = array.astype(dtype)
     category(array.dtype)
-    if state.here.tracer is not None:
-        array = state.here.tracer.constant(array)
-    else:
-        where = devices.default.get() if device is None else device
-        if where is not devices.CPU:
-            array = devices.placed(array, where)
+    where = devices.default.get() if device is None else device
+    tracer = state.here.tracer
+    if tracer is not None:
+        array = tracer.constant(array)
+        if devices.numbered(where) != devices.CPU:
+            tracer.moves_to(devices.numbered(where))
+    elif where is not devices.CPU:
+        array = devices.placed(array, where)
     tensor = wrap(array)
     tensor.code, tensor.position = caller()
     if requires_grad:

@@ -25,8 +25,13 @@ class ToDevice(Function):
 
 
 def move(tensor: Any, where: device) -> Any:
-    """The tensor on a device; itself if it is there."""
-    if state.here.tracer is not None or tensor.device == numbered(where):
+    """The tensor on a device; itself if it is there, and in a compiled function, which runs on one
+    device as a whole."""
+    wanted, tracer = numbered(where), state.here.tracer
+    if tracer is not None:
+        tracer.moves_to(wanted)
+        return tensor
+    if tensor.device == wanted:
         return tensor
     if tensor.requires_grad and state.here.grad_enabled:
         return ToDevice.apply(tensor, where)

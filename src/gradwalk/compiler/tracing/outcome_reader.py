@@ -100,6 +100,7 @@ class OutcomeReader:
         captured = list(tracer.captured.values())
         owners = {id(owner_of(storage.array)) for storage in tracer.storages.values()}
         self.environment.without([c.location for c in captured], self.given, owners)
+        tracer.check_device()
         return TracedProgram(
             program=program,
             device=tracer.device,

@@ -29,6 +29,7 @@ from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.compiler.tracing.tracer import ArgumentIsCaptured, Tracer, tracing
 from gradwalk.graph.fork_locks import TRACE, fork_safe
+from gradwalk.tensors.devices import device_of
 
 # A trace replaces arrays that another might touch.
 _one_at_a_time = fork_safe(threading.Lock(), TRACE)
@@ -196,7 +197,7 @@ class StandIns:
         self.tracer.given.add(id(tensor))
         array = tensor._array
         if isinstance(array, FunctionalArray):
-            self.tracer._runs_on(array)
+            self.tracer.runs_on(device_of(array))
         kind: Any = type(tensor)  # a Parameter, say
         stand_in = kind.__new__(kind)
         stand_in._set(array, None, 0)

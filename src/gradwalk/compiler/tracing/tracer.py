@@ -39,7 +39,7 @@ from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
 from gradwalk.ops.shape import reshaping as shaping
 from gradwalk.tensors.apply import wrap
-from gradwalk.tensors.devices import CPU, device_of
+from gradwalk.tensors.devices import CPU, device, device_of
 
 Shape = tuple[int, ...]
 
@@ -61,6 +61,7 @@ class Tracer(Machine):
         self.closed = False
         self.thread = threading.get_ident()
         self.device: Any = CPU  # of the arrays that it captures
+        self.asked: Any = CPU  # to which the function moves tensors
         # For other threads, by the id of a traced array: itself, and the array that it stands for.
         self.outside: dict[int, tuple[Traced, Any]] = {}
         self._begin()
@@ -189,22 +190,40 @@ class Tracer(Machine):
             traced = traced.view_by(link, self.call(op, [traced.term], attrs))
         return traced
 
-    def _runs_on(self, array: FunctionalArray) -> None:
+    def runs_on(self, where: device) -> None:
         """Note the device of a captured array: a program runs on one."""
-        where = device_of(array)
-        if where != self.device and self.device != CPU:
+        if self.device not in (CPU, where):
             raise untraceable(
                 f"a compiled function uses tensors on two devices, {self.device} and {where}.",
                 "move them to one device before the call.",
             )
         self.device = where
 
+    def moves_to(self, where: device) -> None:
+        """Note that a tensor is moved to a device, or made there: the program's, if at all."""
+        if where != CPU:
+            self.asked = where
+        elif self.device != CPU:
+            raise untraceable(
+                f"a compiled function that runs on {self.device} moves a tensor to the CPU.",
+                "return the tensor, and move it after the call.",
+            )
+
+    def check_device(self) -> None:
+        """Raise if tensors are moved to another device than that of the captured arrays."""
+        if self.asked not in (CPU, self.device):
+            raise untraceable(
+                f"a compiled function moves tensors to {self.asked}, and what it is given and uses "
+                f"is on {self.device}.",
+                f"move its arguments with .to({str(self.asked)!r}) before the call.",
+            )
+
     def _storage(self, array: np.ndarray[Any, Any]) -> Storage:
         """The captured memory that an array owns."""
         known = self.storages.get(id(array))
         if known is None:
             if isinstance(array, FunctionalArray):
-                self._runs_on(array)
+                self.runs_on(device_of(array))
             self.kept.append(array)
             source = Term(array.shape, array.dtype, source=Memory(len(self.storages)))
             traced = Traced(self, source, layout_of(array))
