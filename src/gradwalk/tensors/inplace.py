@@ -44,7 +44,9 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
         if _is_tensor(argument):
             refresh(argument)
             if argument._array.__class__ is not np.ndarray and here.tracer is None:
-                machine_of((target, argument)).check_devices(op, (target, *args), target)
+                machine = machine_of((target, argument))
+                if machine is not None:  # else it is of another thread's trace
+                    machine.check_devices(op, (target, *args), target)
     view = target._view
     if view is not None and owner_of(view.base._array) is not owner_of(target._array):
         target._view = None  # x.data = ... gave the base other memory
