@@ -34,6 +34,7 @@ NAMESPACES = (
     "gradwalk.io",
     "gradwalk.linalg",
     "gradwalk.special",
+    "gradwalk.amp",
     "gradwalk.autograd",
     "gradwalk.inspect",
     "gradwalk.bugs",
@@ -50,7 +51,7 @@ NAMESPACES = (
 TOPICS = (
     (
         "Tensors and values",
-        r"gradwalk\.(tensors?|scalar|creation|devices)\b|gradwalk\.ops\..*dtypes",
+        r"gradwalk\.(tensors?|scalar|creation|devices|autocast)\b|gradwalk\.ops\..*dtypes",
     ),
     ("Random numbers", r"gradwalk\.(random|sampling)\b"),
     ("Settings and constants", r"gradwalk\.engine\.threads\b|gradwalk\.graph\b"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.devices import gpt, lstm, resnet
+from benchmarks.devices import gpt, lstm, resnet, small
 
 ROUNDS, STEPS = 3, 10
 Make = Callable[[], Callable[[], Any]]
@@ -41,6 +42,7 @@ ROWS: dict[str, dict[str, Make]] = {
         "torch": lstm.torch_step,
         "jax": lstm.jax_step,
     },
+    "small": {"gradwalk": small.gradwalk_step},
 }
 
 
@@ -97,7 +99,8 @@ def compare(row: str, names: list[str]) -> None:
         for name, process in processes.items():
             rounds[name].append(ask(process, "go"))
     for name, process in processes.items():
-        process.stdin.close()  # type: ignore[union-attr]
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()  # type: ignore[union-attr]
         process.wait()
         if not all(rounds[name]):
             print(f"{row:12} {name:14} failed", flush=True)

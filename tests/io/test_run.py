@@ -224,6 +224,6 @@ def test_runs_and_state_dicts_are_told_apart(tmp_path: Path) -> None:
         gw.load_run(tmp_path / "state")
     with pytest.raises(FileError, match="has no model"):
         gw.load_run(tmp_path / "run", model=gw.nn.Linear(1, 1))
-    write(tmp_path / "later", {}, {"gradwalk_run": "2", "tree": "{}"})
+    write(tmp_path / "later", {}, {"gradwalk_run": "3", "tree": "{}"})
     with pytest.raises(FileError, match="another version"):
         gw.load_run(tmp_path / "later")

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 import gradwalk as gw
-from gradwalk.io import FileError
+from gradwalk.io import FileError, safetensors_files
 
 DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 STATE = {
@@ -81,10 +81,30 @@ def test_a_model_goes_to_pytorch_and_back(tmp_path: Path) -> None:
     same(ours.state_dict(), theirs.state_dict())
 
 
-def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
-    theirs = torch.randn(5).bfloat16()
-    safetensors.torch.save_file({"x": theirs}, tmp_path / "x")
-    np.testing.assert_array_equal(gw.load(tmp_path / "x")["x"].numpy(), theirs.float().numpy())
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_halves_stay_as_they_are(name: str, tmp_path: Path) -> None:
+    theirs = {"x": torch.randn(5, 3).to(getattr(torch, name)), "none": torch.ones(0).bfloat16()}
+    safetensors.torch.save_file(theirs, tmp_path / "theirs")
+    ours = gw.load(tmp_path / "theirs")
+    assert ours["x"].dtype == getattr(gw, name)
+    np.testing.assert_array_equal(ours["x"].float().numpy(), theirs["x"].float().numpy())
+    gw.save(ours, tmp_path / "ours")
+    assert torch.equal(safetensors.torch.load_file(tmp_path / "ours")["x"], theirs["x"])
+    gw.io.save_npz(ours, tmp_path / "ours.npz")
+    for again in (gw.load(tmp_path / "ours"), gw.io.load_npz(tmp_path / "ours.npz")):
+        assert again["x"].dtype == getattr(gw, name)
+        np.testing.assert_array_equal(again["x"].numpy(), ours["x"].numpy())
+
+
+def test_without_ml_dtypes_bfloat16_becomes_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = {"x": gw.randn(5).bfloat16()}
+    gw.save(ours, tmp_path / "x")
+    monkeypatch.setattr(safetensors_files, "find_spec", lambda name: None)
+    loaded = gw.load(tmp_path / "x")["x"]
+    assert loaded.dtype == gw.float32
+    np.testing.assert_array_equal(loaded.numpy(), ours["x"].float().numpy())
 
 
 def test_what_cannot_be_saved_leaves_the_file_alone(tmp_path: Path) -> None:
@@ -266,12 +286,13 @@ def test_from_and_to_torch() -> None:
     }
     ours = gw.io.from_torch(theirs)
     np.testing.assert_array_equal(ours["x"].numpy(), theirs["x"].detach().numpy())
-    assert ours["half"].dtype == np.float32
+    assert ours["half"].dtype == gw.bfloat16
     assert ours["nested"][1]["y"].dtype == np.bool_
     assert ours["nested"][2] == "text"
     ours["x"].add_(1)  # a copy
     assert not np.array_equal(ours["x"].numpy(), theirs["x"].detach().numpy())
     back = gw.io.to_torch(ours)
     assert torch.equal(back["turned"], theirs["turned"])
+    assert torch.equal(back["half"], theirs["half"])
     assert back["nested"][0].dtype == torch.int64
     assert gw.io.from_torch(gw.ones(1)).shape == (1,)

@@ -44,7 +44,7 @@ LISTED = [prefix + name for space, prefix in PREFIXES.items() for name in PROMIS
 BESIDE = """
     __getitem__ __radd__ __rand__ __rmatmul__ __rmod__ __rmul__ __ror__ __rpow__ __rsub__ __rxor__
     abs acos add addmv addr allclose aminmax arange argwhere asin atan atleast_1d atleast_2d
-    atleast_3d bincount bitwise_and bitwise_not bitwise_or bitwise_xor block_diag bool
+    atleast_3d bfloat16 bincount half bitwise_and bitwise_not bitwise_or bitwise_xor block_diag bool
     broadcast_shapes broadcast_tensors byte cartesian_prod char clamp_max clamp_min clone
     column_stack combinations contiguous corrcoef cos cosh cov cross cummin cumulative_trapezoid
     diagflat diff dist div double dsplit dstack empty empty_like eq equal erf exp expm1 eye fliplr

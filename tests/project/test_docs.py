@@ -4,39 +4,22 @@ The blocks of one file share a namespace, as for a reader who types them in one 
 output that no code here prints, and code that is not to be run, another fence than those two.
 """
 
-import contextlib
-import io
-import linecache
 from pathlib import Path
 
 import pytest
 
-import gradwalk
 from tests.project.checkout import ROOT
-from tests.project.markdown import DOCUMENTS, python_blocks
+from tests.project.markdown import DEVICE_PAGES, DOCUMENTS, check_blocks, python_blocks
+
+WITHOUT_JAX = [path for path in DOCUMENTS if path not in DEVICE_PAGES]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", WITHOUT_JAX, ids=lambda path: str(path.relative_to(ROOT)))
 def test_blocks_run_and_print_what_they_show(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # what a block saves does not land in the checkout
-    name = str(path.relative_to(ROOT))
-    text = path.read_text(encoding="utf-8")
-    # So that tracebacks, and gradwalk's own errors, can quote the line of the document.
-    monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(True), name))
-    namespace = {"__name__": "__main__"}
-    random = gradwalk.get_rng_state()
-    try:
-        for block in python_blocks(path):
-            printed = io.StringIO()
-            code = compile("\n" * (block.line - 1) + block.code, name, "exec")
-            with contextlib.redirect_stdout(printed):
-                exec(code, namespace)
-            if block.output is not None:
-                assert printed.getvalue() == block.output, f"the block at {name}:{block.line}"
-    finally:
-        gradwalk.set_rng_state(random)  # a seed in one document is not that of the next
+    check_blocks(path, monkeypatch)
 
 
 def test_a_block_is_paired_with_the_text_that_follows_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ LAYERS = (
     ("engine",),
     ("scalar", "tensors", "random", "cuda", "linalg", "special"),
     ("nn", "optim", "data", "io", "utils", "compiler", "inspect", "distributed"),
-    ("studio", "course", "torch", "testing", "autograd", "__init__"),
+    ("studio", "course", "torch", "testing", "amp", "autograd", "__init__"),
     ("cli", "__main__"),
 )
 RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}

@@ -176,7 +176,7 @@ class _JavaScript:
                 return ""
             case ast.If(test=test) if "dtype" in ast.unparse(test):
                 return ""  # about arrays of other types: numbers are floats
-            case ast.If(test=test, body=body) if ast.unparse(test).endswith(".kind == 'f'"):
+            case ast.If(test=test, body=body) if ast.unparse(test).startswith("is_floating("):
                 return self.block(body)
             case ast.If(test=test, body=body, orelse=[]):
                 return f"if ({self.truth(test)}) {self.block(body)}"

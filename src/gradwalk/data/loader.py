@@ -9,7 +9,9 @@ from typing import Any
 
 from gradwalk.data.collate import default_collate
 from gradwalk.data.dataset import IterableDataset, batch_taker
+from gradwalk.data.global_batches import GlobalBatches
 from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, batched
+from gradwalk.distributed.mesh import Mesh
 from gradwalk.random.generator import Generator, default_generator
 
 # PyTorch's options about worker processes and GPUs. They change no batch and are ignored.
@@ -25,6 +27,10 @@ class DataLoader:
     `num_workers` above 0 prefetches `prefetch_factor` batches in one background thread, which runs
     during NumPy calls and file reads. (If samples draw random numbers and the run must repeat
     exactly, leave it off.)
+
+    With `mesh`, batches are divided over its axis "data", or its first, and each process reads
+    the samples of its own rows (of a stream, all of them); the batches are those of one process.
+    `batch_size` counts the rows of all processes.
 
     `state_dict()` is the position in the data; a loader that loads it continues with the remaining
     batches:
@@ -52,6 +58,7 @@ class DataLoader:
         generator: Generator | None = None,
         *,
         prefetch_factor: int | None = None,
+        mesh: Mesh | None = None,
         **unused: Any,
     ) -> None:
         if unused.keys() - _WITHOUT_MEANING:
@@ -86,6 +93,11 @@ class DataLoader:
                 self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)  # type: ignore[arg-type]
         elif self.streams and batch_size is not None and batch_size <= 0:
             raise ValueError(f"batch_size must be a positive integer, not {batch_size!r}")
+        self.mesh = mesh
+        self._global = None if mesh is None else GlobalBatches(mesh)
+        if self._global is not None and batch_sampler is None:
+            samples = length_of(dataset if sampler is None else sampler)
+            self._global.check_sizes(batch_size, samples, drop_last)
         self.collate_fn = collate_fn
         self._position = 0  # batches of the present epoch so far
         self._skip: int | None = None  # batches to skip in the next epoch, if a state was loaded
@@ -114,7 +126,7 @@ class DataLoader:
                 items = islice(iter(self.dataset), skipped, None)
                 return map(self.collate_fn, items) if self.collate_fn else items
             groups = batched(iter(self.dataset), self.batch_size, self.drop_last)
-            return map(collate, islice(groups, skipped, None))
+            return self._made(islice(groups, skipped, None), collate)
         dataset = self.dataset
         if self.batch_sampler is None:
             indices = islice(iter(self.sampler), skipped, None)  # type: ignore[arg-type]
@@ -122,9 +134,11 @@ class DataLoader:
             return map(self.collate_fn, samples) if self.collate_fn else samples
         chosen = islice(iter(self.batch_sampler), skipped, None)
         take = batch_taker(dataset) if self.collate_fn is None else None
-        if take is not None:
-            return map(take, chosen)
-        return (collate([dataset[i] for i in batch]) for batch in chosen)
+        return self._made(chosen, take or (lambda batch: collate([dataset[i] for i in batch])))
+
+    def _made(self, groups: Iterator[Any], make: Callable[[Any], Any]) -> Iterator[Any]:
+        """A batch for each group of samples or their indices."""
+        return map(make, groups) if self._global is None else self._global.of(groups, make)
 
     def _give(self, batches: Iterator[Any]) -> Iterator[Any]:
         if self.num_workers:
@@ -164,6 +178,14 @@ class DataLoader:
         if sampler is not None and state_dict["sampler"]:
             sampler.load_state_dict(state_dict["sampler"])
         self._skip = position
+
+
+def length_of(samples: Any) -> int | None:
+    """How many there are, if they know it."""
+    try:
+        return len(samples)
+    except TypeError:
+        return None
 
 
 _END = object()

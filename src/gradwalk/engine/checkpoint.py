@@ -50,6 +50,8 @@ class _Region:
         self.args = args
         self.keywords = keywords
         self.random = _random_state()
+        casting = state.here.autocast  # casts kept from outside would be missing in the rerun
+        self.autocast = None if casting is None else casting.without_cache()
         self.place = caller()
         self.began = self.ended = clock.now
         self.made: list[tuple[str, Any]] = []  # op name and output shapes of each node
@@ -58,12 +60,12 @@ class _Region:
 
     def run(self) -> Any:
         nodes: list[Node] = []
-        outer = state.here.listener
-        switch(listener=nodes.append)
+        outer, casting = state.here.listener, state.here.autocast
+        switch(listener=nodes.append, autocast=self.autocast)
         try:
             result = self.function(*self.args, **self.keywords)
         finally:
-            switch(listener=outer)
+            switch(listener=outer, autocast=casting)
         self.ended = clock.now
         self.traces = _traces(result)
         for index, node in enumerate(nodes):
@@ -89,8 +91,8 @@ class _Region:
                 self._refuse_changed(tensor, tensor._array, self.began, clock.now)
         nodes: list[Node] = []
         now, again = _random_state(), clock.now
-        outer = state.here.listener
-        switch(listener=nodes.append)
+        outer, casting = state.here.listener, state.here.autocast
+        switch(listener=nodes.append, autocast=self.autocast)
         _set_random_state(self.random)
         try:
             with enable_grad():
@@ -99,7 +101,7 @@ class _Region:
                 keywords = mapped(_stand_in, self.keywords)
                 result = self.function(*args, **keywords)
         finally:
-            switch(listener=outer)
+            switch(listener=outer, autocast=casting)
             _set_random_state(now)
         self._compare(nodes)
         for index, node in enumerate(nodes):

@@ -44,6 +44,10 @@ class AbstractArray:
         """The values of a constant; raise for anything else, naming the caller."""
         raise NotImplementedError
 
+    def shown(self) -> np.ndarray[Any, Any] | None:
+        """The values for a text, of an array on a device; None if this process lacks some."""
+        raise NotImplementedError
+
     @property
     def is_constant(self) -> bool:
         """Whether `numbers` has them."""

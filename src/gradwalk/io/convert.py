@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.io.nested_state import converted
+from gradwalk.ops.core.dtypes import bfloat16, is_bfloat16
+from gradwalk.ops.core.halves import widened
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import placed
 from gradwalk.tensors.tensor import Tensor
@@ -14,8 +16,6 @@ from gradwalk.tensors.tensor import Tensor
 
 def from_torch(state: Any) -> Any:
     """PyTorch's tensors as gradwalk's, copied; dicts and lists of them keep their structure.
-
-    bfloat16 and float16 become float32.
 
     >>> import gradwalk as gw
     >>> model = gw.nn.Linear(2, 1)
@@ -30,8 +30,8 @@ def _from_torch(value: Any) -> Any:
     if isinstance(value, Tensor) or not hasattr(value, "detach") or not hasattr(value, "cpu"):
         return value
     here = value.detach().cpu()
-    if str(here.dtype) in ("torch.bfloat16", "torch.float16"):
-        here = here.float()
+    if str(here.dtype) == "torch.bfloat16":  # which PyTorch gives to NumPy as float32 only
+        return wrap(np.array(here.float().numpy(), bfloat16(), order="C"))
     return wrap(np.array(here.numpy(), order="C"))
 
 
@@ -45,6 +45,13 @@ def to_torch(state: Any) -> Any:
     import torch
 
     def theirs(value: Any) -> Any:
-        return torch.tensor(placed(value._array, "cpu")) if isinstance(value, Tensor) else value
+        if not isinstance(value, Tensor):
+            return value
+        array = placed(value._array, "cpu")
+        return (
+            torch.tensor(widened(array)).bfloat16()
+            if is_bfloat16(array.dtype)
+            else torch.tensor(array)
+        )
 
     return converted(state, theirs)

@@ -16,23 +16,26 @@ from gradwalk.tensors.tensor import Tensor
 _MARK = "$"
 
 
-def pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
-    """Convert a value to JSON; its arrays go to `arrays`, under names that begin with `name`."""
+def pack(
+    value: Any, name: str, arrays: dict[str, Any], keep: Callable[[Any, str], Any] = array_of
+) -> Any:
+    """Convert a value to JSON; its arrays go to `arrays`, under names that begin with `name`, as
+    `keep` returns them."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value if not isinstance(value, np.generic) else value.item()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (Tensor, np.ndarray)):
-        arrays[name] = array_of(value, name)
+        arrays[name] = keep(value, name)
         return {_MARK: "tensor" if isinstance(value, Tensor) else "array", "name": name}
     if isinstance(value, (list, tuple)):
-        packed = [pack(v, f"{name}.{i}", arrays) for i, v in enumerate(value)]
+        packed = [pack(v, f"{name}.{i}", arrays, keep) for i, v in enumerate(value)]
         return {_MARK: "tuple", "items": packed} if isinstance(value, tuple) else packed
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and key != _MARK for key in value):
-            return {k: pack(v, f"{name}.{k}", arrays) for k, v in value.items()}
+            return {k: pack(v, f"{name}.{k}", arrays, keep) for k, v in value.items()}
         if all(isinstance(key, (str, int, float, bool)) for key in value):
-            items = [[k, pack(v, f"{name}.{k}", arrays)] for k, v in value.items()]
+            items = [[k, pack(v, f"{name}.{k}", arrays, keep)] for k, v in value.items()]
             return {_MARK: "dict", "items": items}
     raise TypeError(
         f"{name} holds {type(value).__name__}, which a checkpoint cannot: it takes numbers, text, "

@@ -156,7 +156,7 @@ def parse(content: bytes, path: Path) -> tuple[dict[str, Array], dict[str, str]]
 def _read(
     file: IO[bytes], size: int, path: Path, most: int = MOST_TENSORS
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    header, begin = _header(file, size, path, most)
+    header, begin = read_header(file, size, path, most)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise wrong(path, "its metadata is not text")
@@ -170,7 +170,9 @@ def _read(
     return arrays, metadata
 
 
-def _header(file: IO[bytes], size: int, path: Path, most: int) -> tuple[dict[str, Any], int]:
+def read_header(
+    file: IO[bytes], size: int, path: Path, most: int = MOST_TENSORS
+) -> tuple[dict[str, Any], int]:
     """The JSON header, checked, and where the numbers begin."""
     start = file.read(8)
     known = foreign(start)
@@ -232,6 +234,17 @@ def _array(file: IO[bytes], kind: str, shape: list[int]) -> Array:
     if file.readinto(array) != array.nbytes:  # type: ignore[attr-defined]
         raise ValueError("it became shorter while it was read")
     return array != 0 if kind == "BOOL" else array
+
+
+def piece_of(file: IO[bytes], begin: int, entry: dict[str, Any]) -> tuple[Array, bytes]:
+    """One array of a file whose numbers begin there, and its bytes."""
+    kind, (start, stop) = entry["dtype"], entry["data_offsets"]
+    file.seek(begin + start)
+    raw = file.read(stop - start)
+    array = np.frombuffer(raw, _TYPES[kind]).reshape(entry["shape"])
+    if kind == "BF16":
+        return bfloat16_of(array), raw
+    return (array != 0 if kind == "BOOL" else array), raw
 
 
 def bfloat16_of(bits: Array) -> Array:

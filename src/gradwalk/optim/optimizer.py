@@ -255,7 +255,13 @@ class Optimizer(OptimizerHooks):
             return array.item()
         if array.shape != parameter.shape and not self._flat_state:
             raise ValueError(f"{name} has the shape {array.shape}, its parameter {parameter.shape}")
-        return wrap(placed(np.array(array, parameter.dtype), parameter.device))
+        if parameter.is_cpu:
+            return wrap(np.array(array, parameter.dtype))
+        if array.shape != parameter.shape:
+            return wrap(placed(np.array(array, parameter.dtype), parameter.device))
+        made = new_state(parameter)  # divided as its parameter is
+        made._array[...] = array
+        return made
 
 
 @declared

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 import numpy as np
 
 from gradwalk.graph.abstract import is_array, numbers_of
-from gradwalk.ops.core.dtypes import category, float32, float64, get_default_dtype, is_floating
+from gradwalk.ops.core.dtypes import (
+    category,
+    finfo,
+    float32,
+    float64,
+    get_default_dtype,
+    is_bfloat16,
+    is_floating,
+    is_half,
+)
+from gradwalk.ops.core.halves import widened
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.random.generator import Generator, Stream, default_generator
 from gradwalk.tensors.apply import wrap
@@ -36,10 +46,13 @@ def _stream(generator: Generator | None) -> Stream:
 
 
 def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
+    """The dtype to draw in: halves are drawn in float32 and rounded."""
     kind = get_default_dtype() if dtype is None else np.dtype(dtype)
+    if is_half(kind):
+        return float32
     if kind is not float32 and kind is not float64:
         category(kind)
-        raise TypeError(f"{name} draws float32 or float64, not {kind}")
+        raise TypeError(f"{name} draws floating-point numbers, not {kind}")
     return kind
 
 
@@ -52,7 +65,12 @@ def rand(
 ) -> Tensor:
     """Uniform in [0, 1)."""
     kind = _float("rand", options.get("dtype"))
-    return leaf(_stream(generator).uniform(sizes_of(sizes, size), kind), **options)
+    drawn = _stream(generator).uniform(sizes_of(sizes, size), kind)
+    wanted = np.dtype(options.get("dtype") or get_default_dtype())
+    if is_half(wanted):  # only steps that it has: rounding to the nearest would give 1
+        step = 2.0**-8 if is_bfloat16(wanted) else 2.0**-11
+        drawn = (drawn - drawn % step).astype(wanted)
+    return leaf(drawn, **options)
 
 
 @makes_leaf
@@ -69,7 +87,9 @@ def randn(
     (2, 3)
     """
     kind = _float("randn", options.get("dtype"))
-    return leaf(_stream(generator).normal(sizes_of(sizes, size), kind), **options)
+    drawn = _stream(generator).normal(sizes_of(sizes, size), kind)
+    wanted = np.dtype(options.get("dtype") or get_default_dtype())
+    return leaf(drawn.astype(wanted) if is_half(wanted) else drawn, **options)
 
 
 @makes_leaf
@@ -114,7 +134,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     if dtype.kind == "b":
         return 0, 1
     if is_floating(dtype):
-        most = 2 ** (np.finfo(dtype).nmant + 1)
+        most = 2 ** (finfo(dtype).nmant + 1)
         return -most, most
     limits = np.iinfo(dtype)
     return int(limits.min), int(limits.max)
@@ -267,6 +287,7 @@ def multinomial(
         return leaf(_with_replacement(stream, weights, num_samples), device=input.device)
     # The largest of weight / exponential is index i with probability weight[i] / total; the
     # second largest is one of the others, by their weights; and so on.
+    weights = widened(weights)
     waits = stream.exponential(weights.shape, weights.dtype)
     with np.errstate(divide="ignore", invalid="ignore"):
         scores = np.where(weights > 0, weights / waits, -1)

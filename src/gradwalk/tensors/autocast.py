@@ -7,14 +7,16 @@ operands in the widest dtype among these. Which op does what is data: the tables
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Self
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from gradwalk.engine.modes import Modes, current, switch
 from gradwalk.graph.versions import stamp_of
 from gradwalk.ops.core.dtypes import bfloat16, float16, float32, is_half
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.tensors.devices import KINDS, device
@@ -39,6 +41,7 @@ _ON_CPU = dict.fromkeys(_IN_HALF, "half") | dict.fromkeys(_IN_FLOAT32_ON_CPU, "f
 _ON_DEVICES = dict.fromkeys(_IN_HALF, "half") | dict.fromkeys(_IN_FLOAT32, "float32")
 
 
+F = TypeVar("F", bound=Callable[..., Any])
 Key = tuple[tuple[str, np.dtype[Any]], ...]
 _NOTHING = (None, None, None, None)
 
@@ -52,6 +55,10 @@ class Casting:
         self.dtypes = dtypes
         self.key: Key = tuple((kind, dtypes[kind]) for kind in KINDS if kind in dtypes)
         self.known = known  # casts of parameters, None if they are not to be kept
+
+    def without_cache(self) -> Casting:
+        """The same, keeping no casts."""
+        return Casting(self.dtypes, None)
 
 
 def autocast_operands(here: Modes, op: Op, args: tuple[Any, ...], machine: Any) -> tuple[Any, ...]:
@@ -98,6 +105,27 @@ def _device_type(args: Sequence[Any], machine: Any) -> str:
     return "cpu" if machine is None else str(machine.device.type)
 
 
+def in_float32(loss: F) -> F:
+    """A loss: inside autocast of halves in float32, elsewhere rounded once."""
+    rounding = rounds_once(loss)
+
+    @functools.wraps(loss)
+    def computed(*args: Any, **keywords: Any) -> Any:
+        here = current()
+        if here.autocast is None:
+            return rounding(*args, **keywords)
+        if _device_type((*args, *keywords.values()), here.tracer) not in here.autocast.dtypes:
+            return rounding(*args, **keywords)
+        wide = {name: _in(float32, value) for name, value in keywords.items()}
+        return loss(*[_in(float32, a) for a in args], **wide)
+
+    return computed  # type: ignore[return-value]
+
+
+def _in(dtype: np.dtype[Any], thing: Any) -> Any:
+    return cast(thing, dtype=dtype) if _is_eligible(thing, dtype) else thing
+
+
 def autocast_key() -> Key | None:
     """What a compiled program depends on of the autocast that holds here."""
     here = current().autocast
@@ -115,7 +143,7 @@ def autocast_as(key: Key | None) -> Iterator[None]:
         switch(autocast=before)
 
 
-class autocast(contextlib.ContextDecorator):
+class autocast:
     """Inside, ops on a type of device choose their dtype: products run in half precision, what
     needs range or precision in float32. Also a decorator. Call backward outside.
 
@@ -162,8 +190,13 @@ class autocast(contextlib.ContextDecorator):
     def __exit__(self, *_: object) -> None:
         switch(autocast=self._before.pop())
 
-    def _recreate_cm(self) -> Self:
-        return type(self)(self.device, self.fast_dtype, self._enabled, self._keeps)
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def inside(*args: Any, **keywords: Any) -> Any:
+            with autocast(self.device, self.fast_dtype, self._enabled, self._keeps):
+                return function(*args, **keywords)
+
+        return inside  # type: ignore[return-value]
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:

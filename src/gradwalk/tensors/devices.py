@@ -9,6 +9,7 @@ import numpy as np
 
 from gradwalk.engine.guest_loaders import loaders
 from gradwalk.graph.abstract import AbstractArray
+from gradwalk.ops.core.dtypes import dtype_named
 
 KINDS = ("cpu", "cuda", "tpu", "xla")
 
@@ -154,7 +155,7 @@ def read_to(args: tuple[Any, ...], keywords: dict[str, Any]) -> Target:
             except ValueError:
                 if not isinstance(value, str) or ":" in value or value in ("mps", "xpu", "meta"):
                     raise
-                dtype = np.dtype(value)
+                dtype = dtype_named(value)
         elif value is not None:
             raise TypeError(f"to() takes a dtype, a device or a tensor, not {value!r}")
     kind = None if dtype is None else np.dtype(dtype)

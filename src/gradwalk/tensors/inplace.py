@@ -18,7 +18,8 @@ from gradwalk.engine.modes import current, quietly
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
-from gradwalk.ops.core.dtypes import category, held_by, is_floating, result_dtype
+from gradwalk.ops.core.dtypes import category, held_by, is_floating, is_half, result_dtype
+from gradwalk.ops.core.halves import computed
 from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import in_place_method_of
@@ -185,6 +186,12 @@ def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[s
     if op is indexing.setitem:
         part, subscript = indexing.place(out, attrs["index"], tuple(arrays[2:]))
         quietly(part.__setitem__, subscript, arrays[1])
+        return
+    if is_half(out.dtype) or any(is_half(getattr(a, "dtype", out.dtype)) for a in arrays):
+        result = quietly(computed, op, arrays, attrs)
+        if np.shape(result) != out.shape:
+            raise ValueError(f"the result has shape {np.shape(result)}")
+        out[...] = result
         return
     casting: Any = "unsafe" if out.dtype.kind in "iu" else "same_kind"
     # NumPy 2.4 negates wrong elements of some strided arrays if it is given `out`.

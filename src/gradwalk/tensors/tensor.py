@@ -6,7 +6,7 @@ import builtins
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
-from gradwalk.ops.core.dtypes import bfloat16, category, get_default_dtype, is_floating
+from gradwalk.ops.core.dtypes import category, get_default_dtype, is_floating
 from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
 from gradwalk.ops.network.convolution import is_batch_last
@@ -27,23 +27,14 @@ from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
 from gradwalk.tensors import apply, quick
 from gradwalk.tensors.apply import keep_layout, refresh, wrap
+from gradwalk.tensors.conversions import Conversions
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
 from gradwalk.tensors.moving import move
 from gradwalk.tensors.properties import Properties
 
 
-def _conversion(dtype: Any) -> Callable[[Tensor], Tensor]:
-    """The method that converts to a dtype."""
-
-    def convert(self: Tensor) -> Tensor:
-        return self.to(dtype)
-
-    convert.__doc__ = f"As {np.dtype(dtype)}."
-    return convert
-
-
-class Tensor(InPlace, Properties, RandomMethods, Operators):
+class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
     """An n-dimensional array with PyTorch's operators, methods and autograd semantics.
 
     Make one with `gradwalk.tensor` and its relatives; this class only wraps.
@@ -119,7 +110,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     def __repr__(self) -> str:
         array: Any = self._array
         if isinstance(array, AbstractArray):
-            array = array.real() if self.is_cpu else array.numbers("the text")
+            array = array.shown() if array.on_device else array.real()
             if array is None:
                 return f"tensor({self._array!r})"
         suffixes = [] if self.is_cpu else [f"device={str(self.device)!r}"]
@@ -449,20 +440,6 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
     def type_as(self, other: Tensor) -> Tensor:
         """This in the dtype of `other`, on its device."""
         return self.to(other)
-
-    float: ClassVar = _conversion(np.float32)
-    double: ClassVar = _conversion(np.float64)
-    half: ClassVar = _conversion(np.float16)
-    long: ClassVar = _conversion(np.int64)
-    int: ClassVar = _conversion(np.int32)
-    short: ClassVar = _conversion(np.int16)
-    char: ClassVar = _conversion(np.int8)
-    byte: ClassVar = _conversion(np.uint8)
-    bool: ClassVar = _conversion(np.bool_)
-
-    def bfloat16(self) -> Tensor:
-        """This in bfloat16."""
-        return self.to(bfloat16())
 
     def cpu(self) -> Tensor:
         """On the CPU; itself if it is there."""

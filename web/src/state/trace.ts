@@ -399,3 +399,8 @@ function openAtFirst({ scopes, aside }: Outline): Set<number> {
 
 /** The page's one. */
 export const traceStage = new TraceStage();
+
+/** Note how long it took from `start` until what changed was drawn. */
+export function measureDrawing(name: string, start: number): void {
+  requestAnimationFrame(() => setTimeout(() => performance.measure(`gradwalk.${name}`, { start })));
+}

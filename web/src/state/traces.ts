@@ -19,7 +19,7 @@ import { ask, hasServer, ServerError } from "./server";
 import type { Origin } from "./stage";
 import { writeAddress } from "./storage";
 import { notify, place, stage } from "./studio";
-import { type Finding, type TraceDocument, traceStage } from "./trace";
+import { type Finding, measureDrawing, type TraceDocument, traceStage } from "./trace";
 import { say } from "./words";
 
 /** A line of GET api/sessions. */
@@ -122,7 +122,7 @@ async function measured(open: () => Promise<void>): Promise<void> {
   opening.value = true;
   try {
     await open();
-    requestAnimationFrame(() => setTimeout(() => performance.measure("gradwalk.trace", { start })));
+    measureDrawing("trace", start);
   } catch (error) {
     tell(error);
   } finally {

@@ -13,8 +13,8 @@ import numpy as np
 from gradwalk.compiler.call.outer_gradient import attach
 from gradwalk.compiler.call.writer import CallText, indented
 from gradwalk.compiler.capture.locations import GradientLocation, ScalarLocation
+from gradwalk.compiler.ir.finite_errors import not_finite
 from gradwalk.compiler.ir.program import Scalar
-from gradwalk.compiler.passes.finite import not_finite
 from gradwalk.compiler.tracing.arguments import UNALIGNED
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.outcome import Numeral, Record, Result, Slot

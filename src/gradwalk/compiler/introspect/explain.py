@@ -18,11 +18,13 @@ from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Entry, Plan
 from gradwalk.compiler.plan.synchronization import operations as of_product
 from gradwalk.compiler.plan.synchronization import sharing
+from gradwalk.distributed.mesh import Mesh
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.array_statistics import in_bytes
 from gradwalk.ops.linear.matmul import matmul_op
 from gradwalk.ops.network.convolution import conv_weight
+from gradwalk.tensors.devices import CPU, device_of
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
@@ -45,10 +47,15 @@ class Array(Report):
     dtype: str
     shape: tuple[int, ...]
     updated: bool
+    sharding: tuple[Any, ...] = ()  # the axes of a mesh that divide each dimension
 
     def cells(self) -> tuple[str, str, str]:
         """Name, type, and what becomes of it."""
-        kind = f"{self.dtype} {self.shape}" if self.shape else self.dtype
+        shape: Any = self.shape
+        if any(self.sharding):
+            parts = map(_divided, self.shape, self.sharding)
+            shape = f"({', '.join(parts)})"
+        kind = f"{self.dtype} {shape}" if self.shape else self.dtype
         return self.name, kind, "updated" if self.updated else ""
 
 
@@ -85,10 +92,12 @@ class ProgramReport(Report):
     compiled: int = 0  # of those, not in a cache
     stages: dict[str, float] = field(default_factory=dict)  # seconds
     backend: str = ""
+    costs: Any = None  # of a device, if XLA runs it
 
     def __str__(self) -> str:
         if not self.stages:
-            return f"{self.title}: {_many(self.calls, 'call')}, run by {self.backend}"
+            head = f"{self.title}: {_many(self.calls, 'call')}, run by {self.backend}"
+            return head if self.costs is None else f"{head}\n{self.costs}"
         return "\n".join([*self._head(), *self._table(), *self._tail()])
 
     def _head(self) -> list[str]:
@@ -179,7 +188,13 @@ def explain(compiled: Compiled, specialization: Specialization, time: bool = Fal
     trace = specialization.trace
     names = captured_names(compiled.function, trace)
     captured = [
-        Array(name, memory.array.dtype.name, memory.array.shape, number in trace.written)
+        Array(
+            name,
+            memory.array.dtype.name,
+            memory.array.shape,
+            number in trace.written,
+            _sharding(memory.array),
+        )
         for number, (name, memory) in enumerate(zip(names, trace.captured, strict=True))
     ]
     executables = [("program", specialization.executable)]
@@ -193,7 +208,7 @@ def explain(compiled: Compiled, specialization: Specialization, time: bool = Fal
         captured,
         list(dict.fromkeys(map(str, trace.scalars))),
         [
-            program_report(title, one, compiled.backend_on(trace.device))
+            program_report(title, one, compiled.backend_on(trace.device), trace.device)
             for title, one in executables
         ],
         specialization.unchecked,
@@ -219,12 +234,29 @@ def _arguments(compiled: Compiled, specialization: Specialization) -> list[Array
     ]
 
 
-def program_report(title: str, executable: Any, backend: str) -> ProgramReport:
+def _sharding(array: Any) -> Any:
+    """The axes of a mesh that divide each dimension of an array."""
+    on_mesh = isinstance(device_of(array), Mesh)
+    return array.machine.sharding_of(array.term) if on_mesh else ()
+
+
+def _divided(size: int, axes: Any) -> str:
+    """A dimension and what divides it: 8/data."""
+    named = axes if isinstance(axes, tuple) else (axes,) if axes else ()
+    return "/".join([str(size), *named])
+
+
+def program_report(title: str, executable: Any, backend: str, where: Any = CPU) -> ProgramReport:
     """The kernels of one executable, with their memory and the stages that made them."""
     program: Program = executable.program
     plan: Plan | None = executable.plan
     if plan is None:
-        return ProgramReport(title, len(program.calls), [], backend=backend)
+        report = ProgramReport(title, len(program.calls), [], backend=backend)
+        if backend == "xla" and executable.jitted:
+            from gradwalk.compiler.backends.xla.program_costs import costs
+
+            report.costs = costs(executable, where)
+        return report
     from gradwalk.compiler.backends.llvm.runtime import thread_pool
 
     threads = thread_pool.get_num_threads()

@@ -21,6 +21,7 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Edge, Saved, Trace, TraceNode
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.dtypes import dtype_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,7 @@ class _Count:
 def bytes_of(node: TraceNode, output: int = 0) -> int:
     """The size of one output."""
     shape, dtype = node.metas[output]
-    return math.prod(shape) * (8 if dtype == "float" else np.dtype(dtype).itemsize)
+    return math.prod(shape) * (8 if dtype == "float" else dtype_named(dtype).itemsize)
 
 
 def operations(trace: Trace, node: TraceNode) -> float:

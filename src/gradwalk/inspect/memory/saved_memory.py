@@ -8,8 +8,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.memory.checkpoint_planner import CheckpointPlan, make_plan
 from gradwalk.inspect.memory.liveness import Moment, SavedMeter, Saving, operations
@@ -18,6 +16,7 @@ from gradwalk.inspect.trace.array_statistics import in_bytes
 from gradwalk.inspect.trace.recorder import light_trace
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.dtypes import dtype_named
 from gradwalk.printers.charts import area_svg
 
 __all__ = ["CheckpointPlan", "SavedMemory", "SavedMeter", "SavedNode", "saved_memory"]
@@ -206,7 +205,7 @@ def _jacobians(trace: Trace, node: TraceNode) -> dict[str, int]:
     sizes: dict[str, int] = {}
     outputs = math.prod(node.shape)
     dtype = node.metas[0][1]
-    size = 8 if dtype == "float" else np.dtype(dtype).itemsize
+    size = 8 if dtype == "float" else dtype_named(dtype).itemsize
     for _, edge in node.edges:
         source = trace.nodes[edge.node]
         if source.needs_grad:

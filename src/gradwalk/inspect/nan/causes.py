@@ -14,7 +14,7 @@ from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import TraceNode
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import dtype_named, finfo, is_floating
 
 LOGS = {"log", "log2", "log10", "log1p", "logit", "xlogy"}
 EXPONENTIALS = {"exp", "exp2", "expm1", "sinh", "cosh"}
@@ -187,7 +187,9 @@ def _power(there: There) -> Cause:
 def _overflow(there: There, fix: str) -> Cause:
     dtype = there.node.metas[0][1]
     dtype = "float64" if dtype == "float" else dtype
-    largest = float(np.finfo(dtype).max) if "float" in dtype else math.inf
+    largest = float(finfo(dtype_named(dtype)).max) if "float" in dtype else math.inf
+    if dtype == "float16":
+        fix = fix.replace("use float64", "use bfloat16 or float32, which go up to 3.4e+38")
     return Cause(
         "overflow",
         f"{there.text}: beyond the largest {dtype}, {largest:.2g}.",

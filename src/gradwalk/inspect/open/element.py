@@ -27,6 +27,7 @@ from gradwalk.inspect.open.scalar_forms import Form, Maker, Operation, TooLarge,
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.ops.core.dtypes import dtype_named
 
 MOST_NODES = 200_000  # of a scalar subgraph
 
@@ -203,7 +204,7 @@ def _compared(
         if source in expected:
             expected[source] = np.array(expected[source])
             # In the operand's dtype: float32 cannot receive anything finer.
-            dtype = np.dtype(trace.nodes[one.node].metas[one.output][1])
+            dtype = dtype_named(trace.nodes[one.node].metas[one.output][1])
             expected[source][one.index] -= np.asarray(one.contribution, dtype)
     return max((largest(e) for e in expected.values()), default=0.0) / size
 

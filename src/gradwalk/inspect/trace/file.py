@@ -43,7 +43,7 @@ from gradwalk.inspect.trace.trace import (
 )
 from gradwalk.io.errors import FileError, content_of, wrong
 from gradwalk.io.safetensors_files import MOST_TENSORS, parse, read, write
-from gradwalk.ops.core.dtypes import is_number
+from gradwalk.ops.core.dtypes import dtype_named, is_number
 
 VERSION = 2
 READ = (1, 2)  # version 1 has nothing about memory and time
@@ -272,7 +272,7 @@ class _Reader:
         if not metas or len(n["values"]) != len(metas):
             raise ValueError(f"node {index} has {len(metas)} outputs and {len(n['values'])} values")
         for _, dtype in metas:
-            np.dtype(dtype)
+            dtype_named(dtype)
         return TraceNode(
             index=index,
             op=str(n["op"]),

@@ -14,7 +14,7 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Saved, Shape
-from gradwalk.ops.core.dtypes import is_number
+from gradwalk.ops.core.dtypes import dtype_named, is_number
 from gradwalk.ops.core.op import Op
 
 SIDE = 8  # of a thumbnail
@@ -68,12 +68,12 @@ def decode(value: Any) -> Any:
     if kind == "ellipsis":
         return Ellipsis
     if kind == "dtype":
-        return np.dtype(content)
+        return dtype_named(content)
     if kind == "dict":
         return {decode(k): decode(v) for k, v in content}
     if kind == "small":
         numbers = np.array([decode(v) for v in content])
-        dtype = np.dtype(value["dtype"])
+        dtype = dtype_named(value["dtype"])
         if not is_number(dtype) or not is_number(numbers.dtype):
             raise ValueError(f"an array of {dtype} that holds {content!r:.60}")
         return numbers.astype(dtype).reshape(value["shape"])
@@ -136,7 +136,7 @@ _MEASURES = ("mean", "std", "low", "high", "norm")
 
 def read_statistics(described: dict[str, Any]) -> Statistics:
     values = {name: decode(value) for name, value in described.items()}
-    if not is_number(np.dtype(values["dtype"])):
+    if not is_number(dtype_named(values["dtype"])):
         raise ValueError(f"statistics of {values['dtype']!r}")
     numbers: dict[str, Any] = {name: whole(values[name]) for name in _COUNTS}
     numbers |= {name: float(values[name]) for name in _MEASURES}

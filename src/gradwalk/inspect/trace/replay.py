@@ -17,7 +17,7 @@ from gradwalk.engine.modes import enable_grad, quietly, state, switch
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.ops import TABLE
-from gradwalk.ops.core.dtypes import constant, is_floating
+from gradwalk.ops.core.dtypes import constant, dtype_named, is_floating
 from gradwalk.ops.core.op import Op
 
 
@@ -89,7 +89,7 @@ def outputs_of(op: Op, result: Any) -> list[Any]:
 
 def typed(node: TraceNode, args: list[Any]) -> list[Any]:
     """Give plain numbers among arrays the arrays' dtype, as when recorded."""
-    dtype = np.dtype(node.metas[0][1]) if node.metas[0][1] != "float" else np.dtype(float)
+    dtype = dtype_named(node.metas[0][1]) if node.metas[0][1] != "float" else np.dtype(float)
     return [
         constant(a, dtype) if isinstance(a, (int, float)) and is_floating(dtype) else a
         for a in args
@@ -126,7 +126,7 @@ def kept_seeds(sweep: Sweep) -> dict[Edge, Any]:
 def filled(node: TraceNode, gs: Sequence[Any]) -> list[Any]:
     """The gradients of a node's outputs, with zeros for floats that received none."""
     return [
-        np.zeros(shape, dtype) if g is None and is_floating(np.dtype(dtype)) else g
+        np.zeros(shape, dtype_named(dtype)) if g is None and is_floating(dtype_named(dtype)) else g
         for g, (shape, dtype) in zip(gs, node.metas)
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise import activation as ops
 from gradwalk.ops.elementwise.arithmetic import abs as absolute
@@ -116,6 +117,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     return ops.softplus(input, beta=float(beta), threshold=float(threshold))
 
 
+@rounds_once
 def softsign(input: Any) -> Any:
     """x / (1 + |x|)."""
     return input / (absolute(input) + 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gradwalk.graph.abstract import numbers_of
 from gradwalk.nn.functional.dropout import dropout
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.elementwise.choice import bitwise_not, equal, where
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network.attention import attention_op, causal_mask
@@ -17,6 +18,7 @@ from gradwalk.ops.shape.reshaping import broadcast_to, cast, reshape
 __all__ = ["scaled_dot_product_attention"]
 
 
+@rounds_once
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.elementwise.choice import clip
 from gradwalk.ops.reduce.norms import vector_norm
 from gradwalk.ops.reduce.reduction import sum
@@ -14,6 +15,7 @@ from gradwalk.ops.shape.reshaping import broadcast_to
 __all__ = ["cosine_similarity", "pairwise_distance"]
 
 
+@rounds_once
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between x1 and x2 along `dim`.
 
@@ -29,6 +31,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return sum(first * second, dim)
 
 
+@rounds_once
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:

@@ -17,6 +17,7 @@ from gradwalk.ops.index.indexing import gather, take
 from gradwalk.ops.network import softmax as fused
 from gradwalk.ops.reduce.reduction import mean, sum
 from gradwalk.ops.shape.reshaping import broadcast_to, cast, new_result, reshape, squeeze, unsqueeze
+from gradwalk.tensors.autocast import in_float32
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
@@ -52,6 +53,7 @@ def _reduced(loss: Any, reduction: str) -> Any:
 # -- classes -------------------------------------------------------------------------------------
 
 
+@in_float32
 @new_result
 def cross_entropy(
     input: Any,
@@ -127,6 +129,7 @@ def _picked_weights(weight: Any, target: Any, used: Any) -> Any:
     return where(used, take(weight, where(used, target, 0)), 0)
 
 
+@in_float32
 def nll_loss(
     input: Any,
     target: Any,
@@ -158,6 +161,7 @@ def nll_loss(
     return _reduced(each, how)
 
 
+@in_float32
 def kl_div(
     input: Any,
     target: Any,
@@ -199,6 +203,7 @@ def _difference(
     return _reduced(loss, how)
 
 
+@in_float32
 def mse_loss(
     input: Any,
     target: Any,
@@ -217,6 +222,7 @@ def mse_loss(
     return _difference("mse_loss", input, target, weight, how, lambda d: d * d)
 
 
+@in_float32
 def l1_loss(
     input: Any,
     target: Any,
@@ -236,6 +242,7 @@ def _bent(d: Any, delta: float) -> Any:
     return near * (d - near * 0.5)
 
 
+@in_float32
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
@@ -246,6 +253,7 @@ def huber_loss(
     return _difference("huber_loss", input, target, weight, how, lambda d: _bent(d, delta))
 
 
+@in_float32
 def smooth_l1_loss(
     input: Any,
     target: Any,
@@ -290,6 +298,7 @@ def binary_cross_entropy(
     return _reduced(loss if weight is None else loss * weight, how)
 
 
+@in_float32
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,
@@ -310,6 +319,7 @@ def binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else loss * weight, how)
 
 
+@in_float32
 def poisson_nll_loss(
     input: Any,
     target: Any,
@@ -333,6 +343,7 @@ def poisson_nll_loss(
     return _reduced(loss, how)
 
 
+@in_float32
 def gaussian_nll_loss(
     input: Any,
     target: Any,
@@ -370,6 +381,7 @@ def gaussian_nll_loss(
 # -- pairs and triples ---------------------------------------------------------------------------
 
 
+@in_float32
 def margin_ranking_loss(
     input1: Any,
     input2: Any,
@@ -384,6 +396,7 @@ def margin_ranking_loss(
     return _reduced(clip(-target * (input1 - input2) + margin, min=0), how)
 
 
+@in_float32
 def hinge_embedding_loss(
     input: Any,
     target: Any,
@@ -398,6 +411,7 @@ def hinge_embedding_loss(
     return _reduced(apart + where(target != -1, input, 0), how)
 
 
+@in_float32
 def cosine_embedding_loss(
     input1: Any,
     input2: Any,
@@ -416,6 +430,7 @@ def cosine_embedding_loss(
     return _reduced(loss + where(target == -1, clip(cosine - margin, min=0), 0), how)
 
 
+@in_float32
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -434,6 +449,7 @@ def triplet_margin_loss(
     return _triplet(anchor, positive, negative, distance, margin, swap, how)
 
 
+@in_float32
 def triplet_margin_with_distance_loss(
     anchor: Any,
     positive: Any,
@@ -466,6 +482,7 @@ def _triplet(
     return _reduced(clip(near - far + margin, min=0), how)
 
 
+@in_float32
 def soft_margin_loss(
     input: Any,
     target: Any,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import no_grad, quietly
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import finfo, float32, is_floating, is_half
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import clip
@@ -17,7 +18,7 @@ from gradwalk.ops.network.normalization import standardize, standardize_affine
 from gradwalk.ops.network.pooling import pool_sum
 from gradwalk.ops.reduce.norms import vector_norm
 from gradwalk.ops.reduce.row_sums import Axes
-from gradwalk.ops.shape.reshaping import clone, new_result, reshape
+from gradwalk.ops.shape.reshaping import cast, clone, new_result, reshape
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm",
@@ -82,6 +83,7 @@ def layer_norm(
     return _standardized(input, weight, bias, shape, axes, eps)
 
 
+@rounds_once
 def rms_norm(
     input: Any,
     normalized_shape: int | Sequence[int],
@@ -90,7 +92,7 @@ def rms_norm(
 ) -> Any:
     """x / √(mean of x² + eps) over the last dimensions, then × weight."""
     shape, axes = _trailing("rms_norm", input, normalized_shape)
-    least = float(np.finfo(input.dtype).eps) if eps is None else eps
+    least = float(finfo(input.dtype).eps) if eps is None else eps
     return _standardized(input, weight, None, shape, axes, least, center=False)
 
 
@@ -101,6 +103,7 @@ def _channels(name: str, x: Any) -> Shape:
     return (1, x.shape[1], *(1,) * (x.ndim - 2))
 
 
+@rounds_once
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -128,13 +131,16 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm needs running statistics when it is not training")
+        if is_half(running_var.dtype):  # they are not rounded again on the way
+            running_mean, running_var = running_mean.float(), running_var.float()
         scale = rsqrt(running_var + eps)
         if weight is not None:
             scale = scale * weight
         shift = -running_mean * scale
         if bias is not None:
             shift = shift + bias
-        return input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
+        out = input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
+        return _rounded_as(input, out)
     axes = (0, *range(2, input.ndim))
     count = math.prod(input.shape[i] for i in axes)
     if not math.prod(input.shape):  # nothing to normalize or to track
@@ -147,9 +153,15 @@ def batch_norm(
         )
     if running_mean is not None:
         array = input.detach()._array
+        array = array.astype(float32) if is_half(array.dtype) else array
         _follow(running_mean, array.mean(axes), momentum)
         _follow(running_var, quietly(np.var, array, axes) * (count / (count - 1)), momentum)
-    return _standardized(input, weight, bias, shape, axes, eps)
+    return _rounded_as(input, _standardized(input, weight, bias, shape, axes, eps))
+
+
+def _rounded_as(input: Any, out: Any) -> Any:
+    """A normalised half is a half, whatever the dtype of weight and bias; as in PyTorch."""
+    return cast(out, dtype=input.dtype) if is_half(input.dtype) != is_half(out.dtype) else out
 
 
 def _follow(running: Any, now: Any, momentum: Any) -> None:
@@ -174,6 +186,7 @@ def group_norm(
     return reshape(_standardized(x, weight, bias, lifted, (2, 3), eps), shape=tuple(input.shape))
 
 
+@rounds_once
 def instance_norm(
     input: Any,
     running_mean: Any = None,
@@ -197,6 +210,7 @@ def instance_norm(
         )
     if running_mean is not None:
         array = input.detach()._array
+        array = array.astype(float32) if is_half(array.dtype) else array
         _follow(running_mean, array.mean(axes).mean(0), momentum)
         _follow(running_var, array.var(axes).mean(0) * (count / (count - 1)), momentum)
     return _standardized(input, weight, bias, shape, axes, eps)
@@ -225,6 +239,7 @@ def local_response_norm(
     return input / (around * (alpha / size) + k) ** beta
 
 
+@rounds_once
 def normalize(
     input: Any, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Any:

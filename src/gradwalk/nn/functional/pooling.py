@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
-from gradwalk.ops.core.dtypes import float32, is_floating, uint8
+from gradwalk.ops.core.dtypes import float32, is_floating, is_half, uint8
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import div_trunc, floor
 from gradwalk.ops.elementwise.choice import clip, where
@@ -216,8 +217,8 @@ def adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
         matrix = np.zeros((wanted, own))
         for row, (start, stop) in enumerate(_bins(own, wanted)):
             matrix[row, start:stop] = 1 / (stop - start)
-        x = _along(x, matrix, lead + i)
-    return x
+        x = _along(x.float() if is_half(x.dtype) else x, matrix, lead + i)
+    return x if x.dtype == input.dtype else x.to(input.dtype)  # halves are rounded once
 
 
 adaptive_avg_pool1d = for_dimensions(
@@ -279,6 +280,7 @@ _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 
 
 @new_result
+@rounds_once
 def interpolate(
     input: Any,
     size: Size | None = None,

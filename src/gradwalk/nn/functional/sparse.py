@@ -6,6 +6,7 @@ from typing import Any
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.abstract import numbers_of
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.picking import one_hot
@@ -74,6 +75,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return matmul.linear(input, weight, bias)
 
 
+@rounds_once
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """x1ᵀ W x2 + b for every output; `weight` is (out, in1, in2)."""
     out = matmul.einsum("...i,oij,...j->...o", input1, weight, input2)

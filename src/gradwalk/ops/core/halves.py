@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,16 @@ MOVES = frozenset(
         *("concatenate", "split", "reshape", "permute", "expand", "flip", "diagonal", "windows"),
     }
 )
+
+
+# Functions with matrix products inside
+_OF_PRODUCTS = frozenset(
+    {
+        *("addmm", "addmv", "baddbmm", "bilinear", "multi_dot", "scaled_dot_product_attention"),
+        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    }
+)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def moves(op: Any) -> bool:
@@ -66,3 +77,40 @@ def widened(x: Any) -> Any:
 def narrowed(x: Any, half: np.dtype[Any]) -> Any:
     """An array of floats, rounded; anything else as it is."""
     return x.astype(half) if is_floating(x.dtype) else x
+
+
+def rounds_once(function: F) -> F:
+    """A function of several ops that PyTorch has as one: of halves computed in float32, rounded
+    once. Products of matrices on a device stay products of halves."""
+    products = function.__name__ in _OF_PRODUCTS
+    # Running statistics are changed in place, so they stay what they are.
+    statistics = (1, 2) if function.__name__ in ("batch_norm", "instance_norm") else ()
+
+    @functools.wraps(function)
+    def rounding(*args: Any, **keywords: Any) -> Any:
+        for argument in args:
+            array = getattr(argument, "_array", None)
+            if array is not None and array.dtype.itemsize == 2:
+                break
+        else:
+            return function(*args, **keywords)
+        named = {f"{i}": a for i, a in enumerate(args) if i not in statistics} | {
+            name: value for name, value in keywords.items() if not name.startswith("running")
+        }
+        tensors = [t for t in named.values() if hasattr(t, "_array")]
+        half = half_of(tensors)
+        if half is None or (products and tensors[0]._array.__class__ is not np.ndarray):
+            return function(*args, **keywords)
+        wide = [a if i in statistics else _wide(a) for i, a in enumerate(args)]
+        options = {name: _wide(v) if name in named else v for name, v in keywords.items()}
+        result = function(*wide, **options)
+        if isinstance(result, tuple):
+            return tuple(r.to(half) if is_floating(r.dtype) else r for r in result)
+        return result.to(half)
+
+    return rounding  # type: ignore[return-value]
+
+
+def _wide(thing: Any) -> Any:
+    """A tensor of halves in float32; anything else as it is."""
+    return thing.to(float32) if hasattr(thing, "_array") and is_half(thing.dtype) else thing

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, float64
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op, elementwise
 from gradwalk.ops.core.public import FLOAT, IN_PLACE, METHOD, public
 from gradwalk.ops.elementwise import arithmetic
@@ -105,6 +106,7 @@ lerp = elementwise(
 
 
 @public(method=True, inplace=True)
+@rounds_once
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 × tensor2."""
     product = tensor1 * tensor2
@@ -112,6 +114,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
 
 
 @public(method=True, inplace=True)
+@rounds_once
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 / tensor2."""
     quotient = tensor1 / tensor2

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import FLOAT, METHOD, public
 from gradwalk.ops.elementwise.activation import sigmoid
@@ -164,6 +165,7 @@ logit = unary(
 
 
 @public(namespaces="special")
+@rounds_once
 def ndtr(input: Any) -> Any:
     """The share of a standard normal that lies below each element.
 

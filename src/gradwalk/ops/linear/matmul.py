@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import held_by, result_dtype
+from gradwalk.ops.core.dtypes import float32, held_by, is_half, result_dtype
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.rearranging import diagonal, diagonal_op
 from gradwalk.ops.shape.reshaping import (
     broadcast_to,
+    cast,
     normal_axes,
     permute,
     permute_to,
@@ -157,6 +159,8 @@ def inner(input: Any, other: Any) -> Any:
 
 
 def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
+    if is_half(product.dtype) and input.dtype == float32:  # inside autocast
+        input = cast(input, dtype=product.dtype)
     dtype = result_dtype([input, product])
     beta, alpha = held_by(dtype, beta), held_by(dtype, alpha)  # 0.5 × an integer matrix is 0
     if alpha != 1:
@@ -167,18 +171,21 @@ def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
 
 
 @public(method=True, inplace=True)
+@rounds_once
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × mat1 @ mat2."""
     return _added(input, mm(mat1, mat2), beta, alpha)
 
 
 @public(method=True, inplace=True)
+@rounds_once
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × mat @ vec."""
     return _added(input, mv(mat, vec), beta, alpha)
 
 
 @public(method=True, inplace=True)
+@rounds_once
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × batch1 @ batch2."""
     return _added(input, bmm(batch1, batch2), beta, alpha)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import float64, get_default_dtype, int64, is_floating
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import other_names, public, public_as
 from gradwalk.ops.elementwise.arithmetic import floor, sqrt, zero
 from gradwalk.ops.elementwise.choice import clip, logical_not, where
@@ -75,6 +76,7 @@ def _with_mean(deviation: Callable[..., Any], name: str, doc: str) -> Callable[.
     """The public function that returns `std` or `var` and the mean."""
 
     @public_as(name, doc, numpy=True)
+    @rounds_once
     def both(
         input: Any,
         dim: Dim | bool = None,
@@ -95,6 +97,7 @@ var_mean = _with_mean(var, "var_mean", "The variance and the mean.")
 
 
 @public(method=True)
+@rounds_once
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariance matrix of the rows, each a variable; weights belong to the columns.
 
@@ -141,6 +144,7 @@ def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
 
 
 @public(method=True)
+@rounds_once
 def corrcoef(input: Any) -> Any:
     """The correlations of the rows."""
     matrix = cov(input)
@@ -153,6 +157,7 @@ def corrcoef(input: Any) -> Any:
 
 
 @public(method=True)
+@rounds_once
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """The p-norm of the difference."""
     return norm(input - other, p)

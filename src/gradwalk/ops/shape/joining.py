@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.linear.matmul import addmm
 from gradwalk.ops.shape.rearranging import atleast_1d, diag, roll, tensor_split
@@ -149,6 +150,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 
 @public(method=True, inplace=True)
+@rounds_once
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × the outer product of two vectors."""
     column, row = reshape(vec1, shape=(vec1.shape[0], 1)), reshape(vec2, shape=(1, vec2.shape[0]))

@@ -5,7 +5,7 @@ import { effect, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 import { inSight, type Sight, type Spot, spotOf } from "../../layout/nested";
-import { shownTitle, traceStage as stage } from "../../state/trace";
+import { measureDrawing, shownTitle, traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
 import { keyOf } from "../../trace/outline";
 import { margin, type PanZoom, usePanZoom, type View, ZoomButtons } from "../panzoom";
@@ -46,7 +46,7 @@ export function TraceDrawing() {
     const spot = spotOf(stage.outline, stage.plan.peek()!, { scope });
     anchor.current = spot ? { scope, spot } : null;
     stage.toggle(scope);
-    requestAnimationFrame(() => setTimeout(() => performance.measure("gradwalk.group", { start })));
+    measureDrawing("group", start);
   };
   useFollowing(() => {
     const plan = stage.plan.value;

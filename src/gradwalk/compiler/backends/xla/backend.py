@@ -29,7 +29,9 @@ from gradwalk.compiler.backends.xla.forwards.network import loop_forward
 from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
 from gradwalk.compiler.backends.xla.pending_steps import Step
 from gradwalk.compiler.backends.xla.platform import traced_for
+from gradwalk.compiler.backends.xla.weight_gathers import WeightGathers
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
+from gradwalk.compiler.ir.finite_errors import complaint as not_finite
 from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import (
@@ -43,11 +45,12 @@ from gradwalk.compiler.ir.program import (
     run,
     source_values,
 )
-from gradwalk.compiler.passes.finite import complaint as not_finite
 from gradwalk.tensors.devices import device
 
 PASSES = ("drop_unused", "merge_equal_calls")
 CAPABILITIES = None
+# What a half is rounded to is what the next kernel reads: XLA would pass it on in float32.
+OPTIONS = {"xla_allow_excess_precision": False}
 MOST_IN_CODE = 64  # elements of a constant that is part of the code; larger ones are arguments
 
 
@@ -95,9 +98,11 @@ class XlaExecutable:
             pending.settle()  # it would change memory whatever became of the steps before it
         changed = self._on_host(arguments, memories, scalars)
         operands = self._operands(here, arguments, memories, scalars)
+        here.before_run(self.program, self.shapes is None, operands)
         if self.shapes is None:
             self.shapes = jax.tree.map(_shape_of, operands)
-        after, results, ok = self._jitted(here, operands[0])(*operands)
+        jitted = self._jitted(here, operands[0], operands[1], operands[3])
+        after, results, ok = jitted(*operands)
         for number, value in zip(self.changed, after, strict=True):
             _put(memories[number], value)
         if self.checked:
@@ -132,23 +137,34 @@ class XlaExecutable:
             here.pending.flag if self.checked else None,
         )
 
-    def _jitted(self, here: DeviceMachine, state: list[Any]) -> Any:
+    def _jitted(self, here: DeviceMachine, state: Any, kept: Any, given: Any) -> Any:
         """The function for XLA; updated state has the shardings that it had before."""
-        placement = here.placement(state)
-        known = self.jitted.get((here, placement))
+        placement, axes = here.placement(state), here.axes_of(given)
+        known = self.jitted.get((here, placement, axes))
         if known is None:
             after = None if placement is None else list(placement)
+            memories = zip([*self.changed, *self.kept], [*state, *kept], strict=True)
+            whole = {n: here.whole_along(axes, value) for n, value in memories} if axes else {}
 
             def run(*operands: Any) -> Any:
                 traced_for.set(here.device.type)
-                return self._run(*operands)
+                return self._run(whole, *operands)
 
-            known = jax.jit(run, donate_argnums=0, out_shardings=(after, None, None))
-            self.jitted[here, placement] = known
+            known = jax.jit(
+                run, donate_argnums=0, out_shardings=(after, None, None), compiler_options=OPTIONS
+            )
+            self.jitted[here, placement, axes] = known
         return known
+
+    @property
+    def compiled(self) -> Any:
+        """XLA's program of the first call, to be read; it was compiled then."""
+        first = next(iter(self.jitted.values()))
+        return first.lower(*self.shapes).compile()
 
     def _run(
         self,
+        whole: dict[int, Any],
         state: Any,
         kept: Any,
         words: Any,
@@ -162,7 +178,9 @@ class XlaExecutable:
         Memories come first: JAX reuses a donated argument for the first result of its shape.
         """
         values = self._sources(state, kept, words, given, numbers, constants)
-        wrong = _evaluate(self.calls, values)
+        sources = [t for t in values if isinstance(t.source, Memory)]
+        wanted = {t: whole[_number(t)] for t in sources if whole.get(_number(t)) is not None}
+        wrong = _evaluate(self.calls, values, WeightGathers(wanted))
         wrong += [~jnp.isfinite(values[t]).all() for t in self.program.must_be_finite]
         ok = flag
         if self.checked:
@@ -242,11 +260,15 @@ class XlaExecutable:
 # -- running calls ---------------------------------------------------------------------------------
 
 
-def _evaluate(calls: Iterable[Call], values: dict[Term, Any]) -> list[Any]:
+def _evaluate(
+    calls: Iterable[Call], values: dict[Term, Any], gathers: WeightGathers | None = None
+) -> list[Any]:
     """Compute calls, and for each index array whether it leaves its dimension."""
     wrong = []
     for call in calls:
         args = [values[a] if isinstance(a, Term) else a for a in call.args]
+        if gathers is not None:
+            args = gathers.operands(call, args)
         wrong += [out_of_range(*bound) for bound in bounds(call.op, args, call.attrs)]
         if call.op is loop:
             outputs, within = loop_forward(_body)(*args, **call.attrs)

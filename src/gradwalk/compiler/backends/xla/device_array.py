@@ -24,6 +24,9 @@ class DeviceArray(FunctionalArray):
         """Write `term` to the memory, which stays on its devices."""
         super().assign(self.machine.kept_in_place(self._term, term))
 
+    def shown(self) -> np.ndarray[Any, Any] | None:
+        return self.numbers("the text") if self.machine.has_all(self.term) else None
+
     @property
     def is_constant(self) -> bool:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -22,10 +22,12 @@ from gradwalk.compiler.functional.whole_ops import WHOLE
 from gradwalk.distributed.mesh import Mesh, Sharding
 from gradwalk.engine.errors import made_at, name_of
 from gradwalk.ops.core.dtypes import get_float32_matmul_precision
-from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.indexing import getitem, setitem
 from gradwalk.tensors.devices import device
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.ir.program import Program
 
 
 class DeviceMachine(Machine):
@@ -36,7 +38,7 @@ class DeviceMachine(Machine):
     def __init__(self, where: device) -> None:
         self.device = where
         self.place = jax_device(where)
-        self.pending = PendingSteps()
+        self.pending = PendingSteps(jax.device_put(np.True_, self.place))
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op; an index out of range raises, which XLA itself does not."""
@@ -46,7 +48,7 @@ class DeviceMachine(Machine):
         forward = FORWARDS[op.name]
         if any(isinstance(part, tuple) and part[0] == "mask" for part in attrs.get("index", ())):
             return forward(*args, **attrs)  # the mask's values decide on the shape
-        precision = get_float32_matmul_precision() if op.name in PRODUCTS else ""
+        precision = get_float32_matmul_precision()
         key = forward, _frozen(attrs), self.device.type, precision
         if any(isinstance(a, int) for a in args):  # exact numbers are part of the program
             fixed = tuple([_Leaf(a) if isinstance(a, int) else None for a in args])
@@ -75,6 +77,10 @@ class DeviceMachine(Machine):
         """The new value of memory, on the devices that had the value before."""
         return value
 
+    def has_all(self, value: Any) -> bool:
+        """Whether this process has all elements."""
+        return True
+
     def on_host(self, value: Any) -> np.ndarray[Any, Any]:
         """A copy of the elements, once all steps before are known to be right."""
         self.pending.settle()
@@ -88,6 +94,14 @@ class DeviceMachine(Machine):
         """The shardings that updates of these values must have; None: there is one device."""
         return None
 
+    def axes_of(self, values: Sequence[Any]) -> frozenset[str]:
+        """The axes of a mesh that divide a dimension of one of them."""
+        return frozenset()
+
+    def whole_along(self, axes: frozenset[str], value: Any) -> Any:
+        """The sharding of a value without some axes; None if it has none of them."""
+        return None
+
     def fix_for(self, shape: Shape) -> str:
         """How to bring a tensor of this shape here."""
         return f"Fix: move one of them, with .to({str(self.device)!r})."
@@ -96,6 +110,9 @@ class DeviceMachine(Machine):
         """Arrays as values; NumPy's are copied to the device."""
         kinds = (FunctionalArray, np.ndarray, np.generic)
         return [self.array(o).term if isinstance(o, kinds) else o for o in operands]
+
+    def before_run(self, program: Program, first: bool, operands: Any) -> None:
+        """A device runs its programs alone."""
 
     def check_devices(self, op: Op, tensors: Sequence[Any], target: Any = None) -> None:
         """Raise if one of the tensors of an operation is elsewhere; a single number that is not

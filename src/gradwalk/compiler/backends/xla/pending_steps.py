@@ -14,8 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 MOST_STEPS = 8
 MOST_BYTES = 64 << 20  # of arguments, which are kept to run a step again
 
@@ -33,9 +31,11 @@ class Step:
 class PendingSteps:
     """Steps in the order of their calls; the flag of each includes those before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_flag: Any) -> None:
+        """The first flag is on the device, as the others are: XLA would compile for each kind."""
         self.steps: deque[Step] = deque()
-        self.flag: Any = np.True_  # of the newest step
+        self.first_flag = first_flag
+        self.flag = first_flag  # of the newest step
         self._size = 0
         self._lock = threading.RLock()
 
@@ -62,7 +62,7 @@ class PendingSteps:
             return
         later = [*self.steps]
         self.steps.clear()
-        self.flag, self._size = np.True_, 0
+        self.flag, self._size = self.first_flag, 0
         for one in reversed(later):
             one.undo()
         raise step.complaint()

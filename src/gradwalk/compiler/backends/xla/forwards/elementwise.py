@@ -263,9 +263,8 @@ def _gelu(x: Any) -> Any:
 def _value_and_gradient(name: str, function: Callable[[Any], Any]) -> dict[str, Any]:
     """An activation, and its gradient from x alone, both rounded once.
 
-    The barriers keep XLA from saving what the forward computed for the gradient, and from passing
-    a gradient on before it is rounded: reading x again is cheaper than writing and reading what may
-    be wider than x.
+    The barrier keeps XLA from saving what the forward computed for the gradient: reading x again is
+    cheaper than writing and reading that, which may be wider than x.
     """
 
     def value(x: Any) -> Any:
@@ -274,8 +273,7 @@ def _value_and_gradient(name: str, function: Callable[[Any], Any]) -> dict[str, 
     def gradient(g: Any, x: Any) -> Any:
         again = wide(lax.optimization_barrier(x))
         _, slope = jax.jvp(function, (again,), (jnp.ones_like(again),))
-        product = (wide(g) * slope).astype(g.dtype)
-        return product if product.dtype == again.dtype else lax.optimization_barrier(product)
+        return (wide(g) * slope).astype(g.dtype)
 
     return {f"{name}_forward": value, f"{name}_backward": gradient}
 

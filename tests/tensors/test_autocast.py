@@ -1,0 +1,161 @@
+"""autocast gives results the dtypes that PyTorch's gives, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gradwalk as gw
+
+# f is float32, h bfloat16, d float64, i int64
+EXPRESSIONS = """
+f @ f
+f @ h
+f @ f[0]
+d @ d
+f + h
+f * 2
+h + h
+h.exp()
+h.log()
+h ** 2
+h.softmax(0)
+h.log_softmax(0)
+h.sum()
+h.mean()
+h.prod()
+h.cumsum(0)
+h.norm()
+torch.cat([f, h])
+torch.stack([f, h])
+torch.einsum("ij,jk->ik", f, f)
+torch.addmm(f, f, f)
+torch.bmm(f[None], f[None])
+torch.baddbmm(f[None], f[None], f[None])
+torch.linalg.inv(h + 5 * torch.eye(4))
+torch.where(f > 0, f, h)
+nn.functional.linear(f, f)
+nn.functional.linear(f, f, f[0])
+nn.functional.conv2d(f[None, None], f[None, None])
+nn.functional.conv1d(f[None], f[:, :, None], f[0])
+nn.functional.scaled_dot_product_attention(f[None], f[None], f[None])
+nn.functional.gelu(h)
+nn.functional.layer_norm(h, (4,))
+nn.functional.layer_norm(f, (4,))
+nn.functional.cross_entropy(h, i)
+nn.functional.cross_entropy(f, i)
+nn.functional.nll_loss(h, i)
+nn.functional.mse_loss(h, h)
+nn.functional.l1_loss(h, h)
+nn.functional.smooth_l1_loss(h, h)
+nn.functional.huber_loss(h, h)
+nn.functional.kl_div(h, h, reduction="batchmean")
+nn.functional.binary_cross_entropy_with_logits(h, h)
+nn.functional.embedding(i, f)
+nn.functional.relu(f @ f)
+nn.Linear(4, 2)(f)
+nn.MultiheadAttention(4, 2)(f, f, f)[0]
+""".strip().splitlines()
+
+
+def operands(library: Any, like: Any) -> dict[str, Any]:
+    f = like(np.arange(1, 17, dtype=np.float32).reshape(4, 4) / 16)
+    h = f.to(library.bfloat16)
+    i = like(np.array([0, 1, 2, 3]))
+    return {"torch": library, "nn": library.nn, "f": f, "h": h, "d": f.double(), "i": i}
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_dtypes_are_pytorchs(expression: str) -> None:
+    ours, theirs = operands(gw, gw.tensor), operands(torch, torch.tensor)
+    with gw.autocast("cpu", dtype=gw.bfloat16), torch.autocast("cpu", dtype=torch.bfloat16):
+        mine, expected = eval(expression, ours), eval(expression, theirs)
+    assert f"torch.{mine.dtype}" == str(expected.dtype)
+
+
+def test_gradients_have_the_dtype_of_the_parameters() -> None:
+    model = gw.nn.Sequential(gw.nn.Linear(3, 4), gw.nn.ReLU(), gw.nn.Linear(4, 2))
+    with gw.autocast("cpu", dtype=gw.bfloat16):
+        loss = model(gw.ones(5, 3)).sum()
+    loss.backward()
+    assert {p.grad.dtype for p in model.parameters()} == {gw.float32}
+
+
+def test_blocks_nest_and_end() -> None:
+    x = gw.ones(2, 2)
+    with gw.autocast("cpu", dtype=gw.bfloat16):
+        assert gw.is_autocast_enabled("cpu") and not gw.is_autocast_enabled("cuda")
+        with gw.autocast("cpu", enabled=False):
+            assert (x @ x).dtype == gw.float32
+            assert not gw.is_autocast_enabled("cpu")
+        with gw.autocast("cpu", dtype=gw.float16):
+            assert gw.get_autocast_dtype("cpu") == gw.float16
+            assert (x @ x).dtype == gw.float16
+        with gw.autocast("cuda", dtype=gw.float16):
+            assert (x @ x).dtype == gw.bfloat16  # x is not on a GPU
+        with pytest.raises(ZeroDivisionError), gw.autocast("cpu", enabled=False):
+            raise ZeroDivisionError
+        assert (x @ x).dtype == gw.bfloat16
+    assert (x @ x).dtype == gw.float32
+
+    @gw.amp.autocast("cpu", dtype=gw.bfloat16)
+    def product(x: Any) -> Any:
+        return x @ x
+
+    assert product(x).dtype == gw.bfloat16
+    assert (x @ x).dtype == gw.float32
+
+
+def test_what_autocast_refuses() -> None:
+    with pytest.raises(ValueError, match="bfloat16"):
+        gw.autocast("cpu", dtype=gw.float32)
+    with pytest.raises(ValueError, match="device"):
+        gw.autocast("gpu")
+
+
+def test_a_parameter_is_cast_once_in_a_block_unless_it_changes() -> None:
+    w = gw.ones(2, 2, requires_grad=True)
+    x = gw.ones(2, 2)
+    with gw.autocast("cpu", dtype=gw.bfloat16):
+        first, second = x @ w, x @ w
+        casts = {y._node.inputs[1] for y in (first, second)}
+        assert len(casts) == 1
+        with gw.no_grad():
+            w.mul_(3)
+        assert (x @ w)[0, 0].item() == 6
+    with gw.no_grad(), gw.autocast("cpu", dtype=gw.bfloat16):
+        x @ w
+        with gw.enable_grad():
+            (x @ w).sum().backward()
+    assert w.grad[0, 0].item() == 2
+
+
+def test_a_checkpoint_recomputes_in_the_same_dtypes() -> None:
+    w = gw.randn(3, 3, requires_grad=True)
+    x = gw.randn(2, 3)
+    with gw.autocast("cpu", dtype=gw.bfloat16):
+        plain = (x @ w).exp().sum()
+        kept = gw.checkpoint(lambda x: (x @ w).exp().sum(), x)
+    plain.backward()
+    expected, w.grad = w.grad, None
+    kept.backward()
+    np.testing.assert_array_equal(w.grad.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_a_compiled_function_depends_on_the_block_it_is_called_in(backend: str) -> None:
+    w = gw.randn(3, 3, requires_grad=True)
+    f = gw.compile(lambda x: (x @ w).exp(), backend=backend)
+    x = gw.randn(2, 3)
+    for block in ({"dtype": gw.bfloat16}, {"enabled": False}, {"dtype": gw.float16}):
+        for _ in range(3):
+            with gw.autocast("cpu", **block):
+                got, want = f(x), (x @ w).exp()
+            assert got.dtype == want.dtype
+            got, want = got.detach().float().numpy(), want.detach().float().numpy()
+            np.testing.assert_allclose(got, want, 2**-7)
+    assert len(f.specializations) == 3
+    assert f.check() == 3
