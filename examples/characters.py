@@ -86,9 +86,11 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     parser.add_argument("--checkpoint", type=Path, default=Path("characters.safetensors"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where it computes: cpu, cuda, tpu or xla")
     parser.add_argument("--out", type=Path, default=Path("characters.png"), help="the picture")
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
     options = parser.parse_args()
+    gw.set_default_device(options.device)
     if options.quick:
         options.steps = 20
     every = min(100, max(1, options.steps // 2))  # steps between two validations

@@ -39,9 +39,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=15, help="times through the data")
     parser.add_argument("--images", type=int, default=1437, help="number of training images")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where it computes: cpu, cuda, tpu or xla")
     parser.add_argument("--out", type=Path, default=Path("digits.png"), help="the picture")
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
     options = parser.parse_args()
+    gw.set_default_device(options.device)
     if options.quick:
         options.epochs, options.images = 2, 300
 
@@ -122,7 +124,7 @@ def draw(
     axes = table.subplots()
     # Only the mistakes are shaded: one wrong answer would be invisible beside 36 right ones.
     mistakes = counts * (1 - gw.eye(10, dtype=gw.int64))
-    axes.imshow(mistakes.numpy(), cmap="Reds", vmin=0, vmax=3 + 1.5 * mistakes.max().item())
+    axes.imshow(mistakes.cpu().numpy(), cmap="Reds", vmin=0, vmax=3 + 1.5 * mistakes.max().item())
     for label in range(10):
         for answer in range(10):
             if n := int(counts[label, answer]):
@@ -134,7 +136,7 @@ def draw(
     hardest = belief[gw.arange(len(labels)), labels].argsort()[:9]
     gallery.suptitle("The nine it finds hardest")
     for axes, i in zip(gallery.subplots(3, 3).flat, hardest.tolist()):
-        axes.imshow(images[i, 0].numpy(), cmap="gray_r", vmin=0, vmax=1)
+        axes.imshow(images[i, 0].cpu().numpy(), cmap="gray_r", vmin=0, vmax=1)
         axes.axis("off")
         label, answer = labels[i].item(), answers[i].item()
         text = f"{label}, read as {answer}" if answer != label else f"{label}, right"

@@ -58,9 +58,11 @@ def main() -> None:
     parser.add_argument("--latent", type=int, default=2, help="numbers per image")
     parser.add_argument("--beta", type=float, default=1.0, help="weight of the clouds' shape")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where it computes: cpu, cuda, tpu or xla")
     parser.add_argument("--out", type=Path, default=Path("digits_vae.png"), help="the picture")
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
     options = parser.parse_args()
+    gw.set_default_device(options.device)
     if options.quick:
         options.epochs = 3
 
@@ -111,7 +113,7 @@ def draw(model: VAE, test: gw.data.TensorDataset, latent: int, out: Path) -> Non
     def tiled(drawings: gw.Tensor, rows: int):
         """(rows × columns, 64) as one large image with a white line between the small ones."""
         squares = F.pad(drawings.reshape(rows, -1, 8, 8), (1, 1, 1, 1))  # (rows, columns, 10, 10)
-        return squares.permute(0, 2, 1, 3).reshape(rows * 10, -1).numpy()
+        return squares.permute(0, 2, 1, 3).reshape(rows * 10, -1).cpu().numpy()
 
     figure = Figure(figsize=(14, 4.8), layout="constrained")
     figure.get_layout_engine().set(wspace=0.05)
@@ -125,7 +127,12 @@ def draw(model: VAE, test: gw.data.TensorDataset, latent: int, out: Path) -> Non
     copies.set_title("Unseen digits, each with its copy")
 
     dots = plane.scatter(
-        *means[:, :2].numpy().T, c=labels.numpy(), cmap="tab10", vmin=-0.5, vmax=9.5, s=14
+        *means[:, :2].cpu().numpy().T,
+        c=labels.cpu().numpy(),
+        cmap="tab10",
+        vmin=-0.5,
+        vmax=9.5,
+        s=14,
     )
     figure.colorbar(dots, ax=plane, ticks=range(10), label="digit (never told to the network)")
     plane.set(title="Where the encoder puts them", xlabel="first number", ylabel="second number")

@@ -20,9 +20,11 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=32, help="units in each hidden layer")
     parser.add_argument("--noise", type=float, default=0.2, help="how far points leave their moon")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where it computes: cpu, cuda, tpu or xla")
     parser.add_argument("--out", type=Path, default=Path("moons.png"), help="the picture")
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
     options = parser.parse_args()
+    gw.set_default_device(options.device)
     if options.quick:
         options.epochs = 5
 
@@ -89,20 +91,27 @@ def draw(
     except ImportError:
         print("No picture: matplotlib is missing. Get it: python -m pip install matplotlib")
         return
-    points, labels = (tensor.numpy() for tensor in test.tensors)
+    points, labels = (tensor.cpu().numpy() for tensor in test.tensors)
     x, y = gw.meshgrid(gw.linspace(-1.8, 2.8, 200), gw.linspace(-1.4, 1.9, 150), indexing="xy")
     with gw.no_grad():
         scores = model(gw.stack([x.flatten(), y.flatten()], 1))  # (150 × 200, 2)
         belief = F.softmax(scores, 1)[:, 1].reshape(x.shape)  # (150, 200)
+    x, y, belief = (tensor.cpu().numpy() for tensor in (x, y, belief))
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     figure.get_layout_engine().set(wspace=0.06)
     plane, curves = figure.subplots(1, 2, width_ratios=[3, 2])
     # A light background, so that the points stay the strongest thing in the picture.
     shades = plane.pcolormesh(
-        x.numpy(), y.numpy(), belief.numpy(), cmap="bwr", vmin=0, vmax=1, alpha=0.35
+        x,
+        y,
+        belief,
+        cmap="bwr",
+        vmin=0,
+        vmax=1,
+        alpha=0.35,
     )
-    plane.contour(x.numpy(), y.numpy(), belief.numpy(), levels=[0.5], colors="black")
+    plane.contour(x, y, belief, levels=[0.5], colors="black")
     for moon, colour, marker in ((0, "#2166ac", "o"), (1, "#b2182b", "s")):
         chosen = points[labels == moon]
         plane.scatter(*chosen.T, s=18, c=colour, marker=marker, edgecolors="white", linewidths=0.5)

@@ -30,9 +30,11 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=64, help="collocation points")
     parser.add_argument("--start", type=float, default=100.0, help="weight of the initial values")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where it computes: cpu, cuda, tpu or xla")
     parser.add_argument("--out", type=Path, default=Path("oscillator.png"), help="the picture")
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
     options = parser.parse_args()
+    gw.set_default_device(options.device)
     if options.quick:
         options.steps, options.refine = 30, 2
 
@@ -112,6 +114,7 @@ def draw(
     except ImportError:
         print("No picture: matplotlib is missing. Get it: python -m pip install matplotlib")
         return
+    t, u, times = t.cpu(), u.cpu(), times.cpu()
     exact = t.sin()
     figure = Figure(figsize=(13, 4), layout="constrained")
     figure.get_layout_engine().set(wspace=0.05)

@@ -68,9 +68,11 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=32, help="size of the memory")
     parser.add_argument("--noise", type=float, default=0.1, help="its standard deviation")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where it computes: cpu, cuda, tpu or xla")
     parser.add_argument("--out", type=Path, default=Path("sequence.png"), help="the picture")
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
     options = parser.parse_args()
+    gw.set_default_device(options.device)
     if options.quick:
         options.steps = 20
 
@@ -137,17 +139,17 @@ def draw(
     panels = left.subplots(2, 2, sharex=True, sharey=True)
     ahead = range(HEARD, HEARD + AHEAD)
     for i, axes in enumerate(panels.flat):
-        axes.plot(truth[i].numpy(), color="0.8", linewidth=6, label="truth")
-        axes.plot(heard[i].numpy(), ".", color="0.3", markersize=4, label="heard")
+        axes.plot(truth[i].cpu().numpy(), color="0.8", linewidth=6, label="truth")
+        axes.plot(heard[i].cpu().numpy(), ".", color="0.3", markersize=4, label="heard")
         for name, guess in forecasts.items():
-            axes.plot(ahead, guess[i].numpy(), color=colours[name], label=name)
+            axes.plot(ahead, guess[i].cpu().numpy(), color=colours[name], label=name)
         axes.axvline(HEARD - 0.5, color="0.5", linestyle="--", linewidth=1)
     for axes in panels[1]:
         axes.set_xlabel("time")
     left.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     axes = right.subplots()
     for name, error in errors.items():
-        axes.plot(range(1, AHEAD + 1), error.numpy(), color=colours[name], label=name)
+        axes.plot(range(1, AHEAD + 1), error.cpu().numpy(), color=colours[name], label=name)
     axes.set(title="Error on 200 waves", xlabel="numbers ahead", ylabel="root mean square")
     axes.set_ylim(bottom=0)
     axes.legend()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 from gradwalk.engine.guest_loaders import loaders
 
 __all__ = [
@@ -24,9 +22,11 @@ def is_available() -> bool:
 
 def device_count() -> int:
     """The GPUs that JAX sees; 0 without JAX."""
-    if importlib.util.find_spec("jax") is None:
+    try:
+        xla = loaders["xla"]()
+    except ImportError:
         return 0
-    return len(loaders["xla"]().devices_of("cuda"))
+    return len(xla.devices_of("cuda"))
 
 
 def current_device() -> int:

@@ -133,3 +133,20 @@ for one in warned:
 """
     expected = "6.0\n16.0\n" + "True True True\n" * 2
     assert run_here(WITHOUT_LLVM + code, cwd=tmp_path) == expected
+
+
+def test_a_device_without_jax(tmp_path: Path) -> None:
+    """Says what to install; asking whether there is a GPU needs nothing."""
+    code = """
+import gradwalk as gw
+
+print(gw.cuda.is_available(), gw.ones(2).device)
+for use in (lambda: gw.ones(2).to("cuda"), lambda: gw.nn.Linear(2, 1, device="xla")):
+    try:
+        use()
+    except ImportError as error:
+        print(error)
+"""
+    printed = run_here('MISSING = {"jax", "ml_dtypes"}' + BLOCK + code, cwd=tmp_path)
+    assert printed.startswith("False cpu\n")
+    assert printed.count('pip install "gradwalk[xla]"') == 2

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.data.dataset import Dataset, TensorDataset
-from gradwalk.tensors.creation import from_numpy
+from gradwalk.tensors.creation import as_tensor
+from gradwalk.tensors.devices import device
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -82,7 +83,7 @@ def digits(split: str = "all") -> TensorDataset:
     except KeyError:
         raise ValueError(f"split is 'all', 'train' or 'test', not {split!r}") from None
     scaled = images[chosen, None].astype(np.float32) / np.float32(16)
-    return TensorDataset(from_numpy(scaled), from_numpy(labels[chosen].astype(np.int64)))
+    return TensorDataset(as_tensor(scaled), as_tensor(labels[chosen].astype(np.int64)))
 
 
 class Characters(Dataset):
@@ -105,7 +106,8 @@ class Characters(Dataset):
         self.vocabulary = "".join(sorted(set(text))) if vocabulary is None else vocabulary
         self._numbers = {character: i for i, character in enumerate(self.vocabulary)}
         self.length = length
-        self.codes = self.encode(text)
+        with device("cpu"):  # where windows are cut out
+            self.codes = self.encode(text)
 
     def encode(self, text: str) -> Tensor:
         """Characters as int64 numbers."""
@@ -113,7 +115,7 @@ class Characters(Dataset):
             numbers = [self._numbers[character] for character in text]
         except KeyError as error:
             raise ValueError(f"the character {error} is not in the vocabulary") from None
-        return from_numpy(np.array(numbers, np.int64))
+        return as_tensor(np.array(numbers, np.int64))
 
     def decode(self, codes: Tensor | Sequence[int]) -> str:
         """Numbers as characters."""
@@ -126,7 +128,7 @@ class Characters(Dataset):
         index %= len(self)
         codes = self.codes._array
         window = codes[index : index + self.length + 1]
-        return from_numpy(window[:-1]), from_numpy(window[1:])
+        return as_tensor(window[:-1]), as_tensor(window[1:])
 
     def __len__(self) -> int:
         return len(self.codes) - self.length
@@ -156,4 +158,4 @@ def _classes(parts: Sequence[Any], noise: float, source: np.random.Generator) ->
     points = np.concatenate(parts)
     labels = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     points = points + noise * source.standard_normal(points.shape)
-    return TensorDataset(from_numpy(points.astype(np.float32)), from_numpy(labels.astype(np.int64)))
+    return TensorDataset(as_tensor(points.astype(np.float32)), as_tensor(labels.astype(np.int64)))

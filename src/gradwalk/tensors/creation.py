@@ -13,6 +13,7 @@ from gradwalk.engine.modes import state
 from gradwalk.ops.core.dtypes import category, get_default_dtype, is_floating
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.scalar.value import Value
+from gradwalk.tensors.devices import CPU
 from gradwalk.tensors.leaves import LeafOptions, filled, leaf, like, makes_leaf
 from gradwalk.tensors.tensor import Tensor
 
@@ -100,7 +101,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         raise TypeError(f"from_numpy takes an ndarray, not {type(array).__name__}")
     category(array.dtype)
     plain = np.asarray(array)  # of a memmap or a matrix, the plain array in it
-    return leaf(plain if state.here.tracer is None else state.here.tracer.array(plain))
+    return leaf(plain if state.here.tracer is None else state.here.tracer.array(plain), device=CPU)
 
 
 def from_dlpack(other: Any) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gradwalk as gw
+from gradwalk import nn
 
 
 def test_moving_there_and_back() -> None:
@@ -31,6 +32,40 @@ def test_mixing_devices_names_both() -> None:
     with pytest.raises(RuntimeError, match=r"two devices.*xla:0.*cpu(.|\n)*y = gw|x, y = gw"):
         x + y
     assert (x + gw.tensor(1.0)).tolist() == [2.0, 2.0]  # a single number may be anywhere
+
+
+def test_writing_to_another_device() -> None:
+    """Only `copy_` and `x[i] = y` cross devices, and a single number of the CPU."""
+    there, here = gw.ones(2, device="xla"), gw.ones(2)
+    for write in (
+        lambda: here.add_(there),
+        lambda: there.mul_(here),
+        lambda: here.add_(there.sum()),
+        lambda: gw.tensor(1.0).add_(there.sum()),
+        lambda: gw.where(there > 0, here, there),
+        lambda: here[gw.tensor([0], device="xla")],
+        lambda: nn.Linear(2, 1, device="xla")(here),
+    ):
+        with pytest.raises(
+            RuntimeError, match=r"two devices(.|\n)*made at(.|\n)*made at(.|\n)*Fix"
+        ):
+            write()
+    with pytest.raises(RuntimeError, match="a gradient on cpu"):
+        there.requires_grad_().grad = gw.ones(2)
+    with pytest.raises(gw.AutogradError, match="a gradient on cpu"):
+        (there * 2).backward(gw.ones(2))
+    assert here.tolist() == [1.0, 1.0]
+
+
+def test_moving_in_a_compiled_function() -> None:
+    """To the device that it runs on."""
+    there, here = gw.ones(3, device="xla"), gw.arange(3.0)
+    assert gw.compile(lambda x: x.to("xla") * there)(here).tolist() == [0.0, 1.0, 2.0]
+    assert gw.compile(lambda x: x * here.to("xla"))(there).device == there.device
+    with pytest.raises(gw.TraceError, match=r"runs on xla:0 moves a tensor to the CPU"):
+        gw.compile(lambda x: x.cpu() * 2)(there)
+    with pytest.raises(gw.TraceError, match=r"tensors to xla:0.*on cpu(.|\n)*before the call"):
+        gw.compile(lambda x: x.to("xla") * 2)(here)
 
 
 def test_numpy_needs_the_cpu() -> None:
