@@ -28,13 +28,19 @@ MOST = 10  # samples of one function and dtype
 # -- the relation of two tensors -------------------------------------------------------------------
 
 
+def memory_of(tensor: Any) -> Any:
+    """Its memory as an array; NumPy has no name for PyTorch's bfloat16."""
+    half = tensor.dtype == torch.bfloat16 if isinstance(tensor, torch.Tensor) else False
+    return tensor.view(torch.int16).numpy() if half else tensor.numpy()
+
+
 def relation(output: Any, operand: Any) -> str:
     """Whether an output is an operand, shares its memory, or lies apart; "" if it is empty."""
     if output is operand:
         return "is"
     if not output.numel() or not operand.numel():
         return ""
-    one, other = (t.detach().numpy() for t in (output, operand))
+    one, other = (memory_of(t.detach()) for t in (output, operand))
     return "shares" if np.may_share_memory(one, other) else "apart"
 
 
