@@ -153,9 +153,9 @@ differently under the same name.*
 1. **Imports.** Write `import gradwalk as torch`, and replace `torch` by `gradwalk` in
    `from torch... import ...`: `gradwalk.nn`, `gradwalk.optim` and `gradwalk.utils.data` are where
    PyTorch has them.
-2. **Devices.** The only device is the CPU. `device="cpu"`, `.to(device)` and
-   `torch.cuda.is_available()` work; any other device raises an error. Remove `autocast`,
-   `GradScaler` and `DataParallel`. `compile` exists, and compiles a whole training step.
+2. **Devices.** `device="cuda"`, `.to(device)`, `torch.cuda.is_available()`, `autocast` and
+   `GradScaler` work as in PyTorch, on JAX (`pip install "gradwalk[xla]"`). Instead of
+   `DataParallel` there is `Mesh`. `compile` compiles a whole training step.
 3. **Weights.** In PyTorch, call `safetensors.torch.save_file(model.state_dict(), path)` (or
    `save_model`, if weights are tied); in gradwalk, `model.load_state_dict(gradwalk.load(path))`.
    Names and shapes are PyTorch's. If both libraries are in one process, `gradwalk.io.from_torch`

@@ -26,7 +26,7 @@ from gradwalk.ops.core.operators import in_place_method_of
 from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.index import indexing
 from gradwalk.ops.shape.reshaping import cast
-from gradwalk.tensors.apply import machine_of, move_retained, operand, record, refresh, wrap
+from gradwalk.tensors.apply import move_retained, operand, record, refresh, wrap
 from gradwalk.tensors.moving import move
 
 _ALL: Any = ("...",)
@@ -43,10 +43,9 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     for argument in args:
         if _is_tensor(argument):
             refresh(argument)
-            if argument._array.__class__ is not np.ndarray and here.tracer is None:
-                machine = machine_of((target, argument))
-                if machine is not None:  # else it is of another thread's trace
-                    machine.check_devices(op, (target, *args), target)
+            array = argument._array
+            if array.__class__ is not np.ndarray and array.on_device and here.tracer is None:
+                array.machine.check_devices(op, (target, *args), target)
     view = target._view
     if view is not None and owner_of(view.base._array) is not owner_of(target._array):
         target._view = None  # x.data = ... gave the base other memory

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gradwalk.compiler.backends.xla.forwards import linear, network
+from gradwalk.compiler.backends.xla.forwards import FORWARDS, linear, network
 from gradwalk.compiler.ir import loops
 from gradwalk.compiler.ir.program import Argument, Builder, Program, Term
 from gradwalk.compiler.ir.program import forward as without_residuals
@@ -20,7 +20,6 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.elementwise.arithmetic import add, mul
 
 pytestmark = pytest.mark.slow  # XLA compiles every call
-FORWARDS = {**linear.FORWARDS, **network.FORWARDS}
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 Call = tuple[list[Any], dict[str, Any]]
 
