@@ -8,7 +8,6 @@ Second derivatives go through `expand`, as everywhere.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.elementwise.activation import gelu_exact, gelu_tanh
 from gradwalk.ops.network.attention import attention_op, causal_mask
 from gradwalk.ops.network.normalization import standardize, standardize_affine
-from gradwalk.ops.network.softmax import cross_entropy_op
+from gradwalk.ops.network.softmax import cross_entropy_op, logsumexp_op
 from gradwalk.ops.reduce.reduction import sum_op
 
 Shape = tuple[int, ...]
@@ -31,6 +30,13 @@ def _plain(name: str, forward: Any, outputs: str, shape: Any, statistics: int = 
     return define(name, forward, vjp=[None] * operands, outputs=outputs, shape=shape, gives=gives)
 
 
+def _rule_of(op: Op) -> Any:
+    """The rule of an op with one differentiable input, on arrays."""
+    rule = op.rules[0]
+    assert rule is not None
+    return rule.function
+
+
 def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return float32 if dtype.itemsize < float32.itemsize else dtype
 
@@ -38,30 +44,22 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 # -- attention -------------------------------------------------------------------------------------
 
 
-def _weights(query: Any, key: Any, scale: float, causal: bool) -> tuple[Any, Any]:
-    """Softmax of the scores, and log Σ exp of them."""
-    scores = np.matmul(query * scale, key.mT)  # (..., queries, keys)
-    if causal:
-        scores = scores + causal_mask(*scores.shape[-2:], scores.dtype)
-    top = np.amax(scores, axis=-1, keepdims=True)
-    total = np.sum(np.exp(scores - top), axis=-1, keepdims=True)
-    log_sum = np.log(total) + top
-    return np.exp(scores - log_sum), log_sum[..., 0]
-
-
 def _attention_forward(
     query: Any, key: Any, value: Any, *, scale: float, causal: bool
 ) -> tuple[Any, Any]:
-    weights, log_sum = _weights(query, key, scale, causal)
-    return np.matmul(weights, value), log_sum
+    out, _ = attention_op.forward(query, key, value, scale=scale, causal=causal)
+    scores = np.matmul(query * scale, key.mT)  # (..., queries, keys)
+    if causal:
+        scores = scores + causal_mask(*scores.shape[-2:], scores.dtype)
+    return out, logsumexp_op.forward(scores, axis=(scores.ndim - 1,), keepdim=False)
 
 
 def _attention_backward(
     g: Any, query: Any, key: Any, value: Any, out: Any, log_sum: Any, *, scale: float, causal: bool
-) -> tuple[Any, Any, Any]:
-    weights, _ = _weights(query, key, scale, causal)
-    back = weights * (np.matmul(g, value.mT) - np.vecdot(g, out)[..., None]) * scale
-    return np.matmul(back, key), np.matmul(back.mT, query), np.matmul(weights.mT, g)
+) -> Any:
+    assert attention_op.joint is not None
+    _, weights = attention_op.forward(query, key, value, scale=scale, causal=causal)
+    return attention_op.joint(g, query, key, value, out, weights, scale, wants=(True,) * 3)
 
 
 attention_forward = _plain(
@@ -99,17 +97,13 @@ def _attention_rule(
 
 def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
     loss, _ = cross_entropy_op.forward(logits, target, ignore_index=ignore_index)
-    top = np.amax(logits, axis=1)
-    return loss, np.log(np.sum(np.exp(logits - top[:, None]), axis=1)) + top
+    return loss, logsumexp_op.forward(logits, axis=(1,), keepdim=False)
 
 
 def _cross_entropy_backward(
     g: Any, logits: Any, target: Any, log_sum: Any, *, ignore_index: int
 ) -> Any:
-    used = target != ignore_index
-    gradient = np.exp(logits - log_sum[:, None])
-    gradient[np.arange(len(target)), np.where(used, target, 0)] -= 1
-    return gradient * np.where(used, g, 0)[:, None]
+    return _rule_of(cross_entropy_op)(g, target, np.exp(logits - log_sum[:, None]), ignore_index)
 
 
 cross_entropy_forward = _plain(
@@ -130,17 +124,6 @@ cross_entropy_backward = define(
 # -- normalisation ---------------------------------------------------------------------------------
 
 
-def _standardize_backward(
-    g: Any, x: Any, mean: Any, rstd: Any, *, axes: Shape, center: bool
-) -> Any:
-    count = math.prod(x.shape[i] for i in axes)
-    out = (x - mean) * rstd
-    back = g - out * (np.sum(g * out, axis=axes, keepdims=True) / count)
-    if center:
-        back = back - np.sum(g, axis=axes, keepdims=True) / count
-    return back * rstd
-
-
 def _statistics_shape(x: Shape, *, axes: Shape, **_: Any) -> tuple[Shape, Shape, Shape]:
     kept = tuple(1 if i in axes else n for i, n in enumerate(x))
     return x, kept, kept
@@ -157,7 +140,7 @@ standardize_forward = _plain(
 )
 standardize_backward = define(
     "standardize_backward",
-    _standardize_backward,
+    lambda g, x, mean, rstd, *, axes, center: _rule_of(standardize)(g, x, mean, rstd, axes, center),
     vjp=[None] * 4,
     shape=lambda g, x, *_, **__: x,
 )
