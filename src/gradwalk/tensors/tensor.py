@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
-from gradwalk.engine.errors import name_of
+from gradwalk.engine.errors import made_at, name_of
 from gradwalk.engine.hooks import RemovableHandle
 from gradwalk.engine.modes import current, hold, state
 from gradwalk.graph.abstract import AbstractArray
@@ -340,7 +340,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
             if not self.is_cpu:
                 raise TypeError(
                     f"{name_of(self)} is on {self.device}, and NumPy works in the memory of the "
-                    f"CPU.\n  made at:   {self.line}\nFix: x.cpu().numpy()"
+                    f"CPU.\n  made at:   {made_at(self)}\nFix: x.cpu().numpy()"
                 )
             return self._array.numbers("numpy()")
         keep_layout(self)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gradwalk.compiler.backends.xla.collectives import Collective, collectives
+from gradwalk.compiler.ir.listing import WIDTH
 from gradwalk.distributed.mesh import Mesh
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.array_statistics import in_bytes
@@ -29,7 +31,8 @@ class ProgramCosts(Report):
 
     def __str__(self) -> str:
         memory = ", ".join(f"{kind} {in_bytes(size)}" for kind, size in self.memory.items())
-        lines = [f"  memory of a device: {memory}"]
+        text = f"memory of a device: {memory}"
+        lines = textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
         if self.mesh:
             lines.append(f"  sent by a device in a step: {in_bytes(self.sent)}")
             lines += [f"    {line}" for line in self._table()]
