@@ -15,7 +15,6 @@ have taken `RATIO` times as long.
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import threading
 import time
@@ -28,6 +27,7 @@ import numpy as np
 from gradwalk.compiler.call.writer import NEVER
 from gradwalk.compiler.capture.guards import Variable
 from gradwalk.compiler.tracing.arguments import UNALIGNED, TensorSignature, replaced
+from gradwalk.compiler.tracing.deferred_signals import signals_deferred
 from gradwalk.compiler.tracing.differences import difference
 from gradwalk.compiler.tracing.errors import LeakedError, StaleError
 from gradwalk.compiler.tracing.outcome import TracedProgram
@@ -120,26 +120,6 @@ class Staleness:
     def sample(self) -> tuple[Any, Any]:
         """Arguments like those of the call that was traced."""
         return self._sample.make()
-
-
-@contextlib.contextmanager
-def signals_deferred() -> Iterator[None]:
-    """Let handlers of signals run afterwards: what they raise, such as Ctrl-C, must not cut
-    short the putting back of what a second trace changed."""
-    if threading.current_thread() is not threading.main_thread():  # only that one runs handlers
-        yield
-        return
-    waiting: list[Any] = []
-    handlers = {s: h for s in signal.valid_signals() if callable(h := signal.getsignal(s))}
-    try:
-        for number in handlers:
-            signal.signal(number, lambda *given: waiting.append(given))
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    for given in waiting:
-        handlers[given[0]](*given)
 
 
 class _Sample:

@@ -23,6 +23,7 @@ from gradwalk.compiler.functional.memory_order import layout_of
 from gradwalk.compiler.ir.program import Argument, Term
 from gradwalk.compiler.tracing.aliasing import overlap
 from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, is_record, order_of, replaced
+from gradwalk.compiler.tracing.deferred_signals import signals_deferred
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
@@ -85,7 +86,7 @@ def _trace(
     tracer = Tracer()
     tracer.own_memories = {id(array) for array in memories or ()}
     again = memories is not None
-    with _one_at_a_time:
+    with signals_deferred(), _one_at_a_time:
         given = _objects(names, args, keywords)
         environment = Environment(function, given, _inside([args, keywords]))
         with tracing(tracer), _taken_back(environment, again):
