@@ -361,15 +361,19 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
     for place, members in groups.items():
         names = ", ".join(name for name, _, _ in members)
         cut = next((c for _, _, i in members if i is not None and (c := _cut(anatomy, i))), None)
+        it = "it" if len(members) == 1 else "them"
         if cut is None:
-            message = f"{names} got no gradient: the loss was computed without it"
-            change = "use it in forward, delete it, or freeze it with requires_grad_(False)"
+            message = f"{names} got no gradient: the loss was computed without {it}"
+            change = f"use {it} in forward, delete {it}, or freeze {it} with requires_grad_(False)"
         else:
-            message = f"{names} got no gradient: the path to the loss ends at {cut.note or cut.op}"
-            change = f"remove the {cut.note or cut.op}; why_no_grad shows the path"
+            message = f"{names} got no gradient: the path to the loss ends at {cut.note}"
+            change = (
+                f"freeze {it} with requires_grad_(False) if the {cut.note} is meant, or let {it} "
+                "reach the loss past it; why_no_grad shows the path"
+            )
         write = anatomy.trace.last_write(members[0][1])
         made = getattr(members[0][1], "line", None) or (None if write is None else write[1])
-        line = made if cut is None else cut.line
+        line = made if cut is None else cut.block or cut.line
         findings.append(Finding("unused", place, float(len(members)), message, change, line, made))
     return findings
 

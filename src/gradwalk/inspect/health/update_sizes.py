@@ -87,11 +87,18 @@ def update_sizes(
     middle = sorted(pulled.values())[len(pulled) // 2] if pulled else math.inf
     if among:
         worst = max(among, key=lambda i: math.inf if math.isnan(ratios[i]) else ratios[i])
-        change = f"{short(ratios[worst] / HUNDREDTH)} times smaller"
+        change = "a much smaller learning rate"
+        if math.isfinite(ratios[worst]):
+            change = f"a learning rate about {short(ratios[worst] / HUNDREDTH)} times smaller"
     elif middle < limits.small_update:
         among = [i for i, ratio in ratios.items() if ratio < limits.small_update]
         worst = min(pulled, key=lambda i: pulled[i])
-        change = f"{short(THOUSANDTH / middle)} times larger" if middle else "much larger"
+        if middle:
+            change = f"a learning rate about {short(THOUSANDTH / middle)} times larger"
+        elif _is_off(optimizer):
+            change = "a learning rate above 0"
+        else:
+            change = "a much larger learning rate"
     else:
         return [], ratios
     gradient, weight = norm_of(anatomy.sweep.grad(worst)), norm_of(anatomy.value(worst))
@@ -103,11 +110,16 @@ def update_sizes(
         owners[worst].name,
         ratios[worst],
         f"one step moves {anatomy.names[worst]} by {short(ratios[worst])} of its norm",
-        f"a learning rate about {change}: one step should move a weight by a thousandth to a "
-        "hundredth",
+        f"{change}: one step should move a weight by a thousandth to a hundredth",
         getattr(optimizer, "made_at", None),
         None,
         factors,
         [owners[i].name for i in among if i != worst],
     )
     return [finding], ratios
+
+
+def _is_off(optimizer: Any) -> bool:
+    """Whether every learning rate is 0; so it is if steps of plain gradient descent are 0."""
+    groups = () if optimizer is None else optimizer.param_groups
+    return all(float(group["lr"]) == 0 for group in groups if "lr" in group)
