@@ -20,12 +20,13 @@ from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, diagnose, diffe
 from gradwalk.inspect.mistakes.differences import nudges
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of, operands
 from gradwalk.inspect.trace.trace import Trace, TraceNode
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import dtype_named, finfo, is_floating
 
 EPS = 1e-6
 ATOL, RTOL = 1e-4, 2e-3  # values are often float32; ATOL is for a gradient of 1
 LARGEST = 400  # elements: of larger operands those are looked at that a random direction points to
 SUSPECTS = 32  # elements of such an operand
+SYSTEMATIC = 0.01  # of the errors that rounding makes in the elements of an array
 ROUNDINGS = 8  # of the coarsest dtype that was computed in: the relative difference they may make
 FEW = 3  # numbers: fewer are always in some proportion
 ALSO = 3  # mistakes that explain the same numbers equally well and are named
@@ -59,10 +60,7 @@ class AuditedPush:
     @cached_property
     def args(self) -> list[Any]:
         """The operands; arrays in float64."""
-        return [
-            a.astype(np.float64) if _is_floating(a) else a
-            for a in operands(self.trace, self.node)
-        ]
+        return [double(a) for a in operands(self.trace, self.node)]
 
     @cached_property
     def _operand(self) -> Array:
@@ -109,8 +107,10 @@ class AuditedPush:
         slope, noise = float(np.sum(handed * by)), self._noise / EPS
         if not np.isfinite(sum(sides) + noise):
             return False  # look at each element
-        scale = max(float(np.sum(np.abs(handed * by))), *map(abs, sides))
-        slack = self.atol + noise + self.rtol * scale
+        # What rounding adds to each element adds up like a random walk; a little is systematic.
+        moved = handed * by
+        scale = max(float(np.linalg.norm(moved)), *map(abs, sides))
+        slack = self.atol + noise + self.rtol * (scale + SYSTEMATIC * float(np.sum(np.abs(moved))))
         return min(sides) - slack <= slope <= max(sides) + slack  # they differ at a kink
 
     @cached_property
@@ -234,6 +234,11 @@ def _dot(grads: Sequence[Any], outputs: Sequence[Any]) -> float:
     )
 
 
+def double(a: Any) -> Any:
+    """An array of floats in float64; anything else as it is."""
+    return a.astype(np.float64) if _is_floating(a) else a
+
+
 def _is_floating(a: Any) -> bool:
     return isinstance(a, np.ndarray) and is_floating(a.dtype)
 
@@ -261,12 +266,13 @@ def with_line(trace: Trace, index: int) -> str:
     return trace.name(index) if line is None else f"{trace.name(index)} ({line})"
 
 
-def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[AuditedPush]:
+def wrong_pushes(
+    trace: Trace, node: TraceNode, right_ones: Right, kind: type[AuditedPush] = AuditedPush
+) -> Iterator[AuditedPush]:
     """The contributions of one node that are wrong; right ones are noted in `right_ones`."""
     grads = trace.sweep.grads.get(node.index, [])
     if any(g is not None and not is_array(g) for g in grads):
         raise NotReplayable("only statistics of its gradient were kept")
-    kind = AuditedPush if op_of(node) is not None else function_push(trace, node)
     grads = [g if g is None else np.asarray(g, np.float64) for g in grads]
     for position, contribution in enumerate(trace.sweep.pushed[node.index]):
         if not is_array(contribution):
