@@ -14,12 +14,11 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.findings import Factor, Finding, Limits, percent, strongest, together
 from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
+from gradwalk.inspect.health.softmax_rows import softmax_rows
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import Statistics, array_of, norm_of, typical
-from gradwalk.inspect.trace.replay import NotReplayable, operands
 from gradwalk.inspect.trace.routes import reached
 from gradwalk.inspect.trace.trace import Edge, TraceNode
-from gradwalk.ops import TABLE
 
 LARGE_INPUT = 4.0  # typical size above which an input is unscaled
 LOGARITHMS = frozenset(("log", "log1p", "log2", "log10", "binary_cross_entropy"))
@@ -42,7 +41,7 @@ SLOPES: dict[str, Callable[[Any], Any]] = {
     "tanh": lambda out: 1 - out * out,
 }
 # Ops whose gradients are read by element: leaves, possible outputs, and recurrent ops.
-GRADIENTS_READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
+GRADIENTS_READ = frozenset(("", *SLOPES, "softmax", "attention", *RECURRENT))
 
 
 # -- dead and saturated units ----------------------------------------------------------------------
@@ -137,7 +136,7 @@ def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], di
     findings, shares = [], {}
     for node, layer, slope in _activations(anatomy, hidden=True):
         shares[node.index] = share = float(np.mean(slope < limits.flat))
-        if share >= limits.saturated:
+        if share >= limits.saturated and not _is_learned(anatomy, node, limits):
             findings.append(_saturated(anatomy, node, layer, share, limits))
     return together(findings), shares
 
@@ -156,23 +155,15 @@ def _activations(anatomy: Anatomy, hidden: bool) -> Iterator[tuple[TraceNode, La
             if out is not None and out.size:
                 yield node, layer, SLOPES[node.op](out)
         elif node.op in ("softmax", "attention"):
-            weights = softmax_weights(anatomy, node)
-            if weights is not None and weights.shape[-1] > 1 and weights.size:
-                yield node, layer, 1 - (weights * weights).sum(-1)
+            rows = softmax_rows(anatomy, node)
+            if rows is not None:
+                yield node, layer, rows.slope
 
 
-def softmax_weights(anatomy: Anatomy, node: TraceNode) -> Any:
-    """The weights of a softmax, with the summed axis last."""
-    if node.op == "softmax":
-        out = array_of(anatomy.value(node.index))
-        return None if out is None else np.moveaxis(out, node.attrs["axis"], -1)
-    try:
-        args = operands(anatomy.trace, node)
-        if all(array_of(a) is not None for a in args):
-            return TABLE["attention"].forward(*args, **node.attrs)[1]
-    except NotReplayable:
-        pass
-    return None
+def _is_learned(anatomy: Anatomy, node: TraceNode, limits: Limits) -> bool:
+    """Whether the flat rows of a softmax are sharp because they learned to be."""
+    rows = None if node.op in SLOPES else softmax_rows(anatomy, node)
+    return rows is not None and rows.is_learned(rows.slope < limits.flat)
 
 
 def _saturated(
@@ -245,7 +236,9 @@ def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], 
 def _pull_and_gain(anatomy: Anatomy, node: TraceNode, g: Any) -> tuple[Any, float]:
     """How hard the loss pulls at each output, and the first-order gain of moving to the bounds."""
     if node.op == "softmax":
-        out, g = softmax_weights(anatomy, node), np.moveaxis(g, node.attrs["axis"], -1)
+        rows = softmax_rows(anatomy, node)
+        assert rows is not None
+        out, g = rows.weights, rows.gradient
         bound = out == out.max(-1, keepdims=True)
         # A constant added to all gradients of a row moves nothing: probabilities sum to 1.
         pull = np.abs(g - (g * out).sum(-1, keepdims=True)).max(-1)
