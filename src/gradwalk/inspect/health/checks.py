@@ -6,7 +6,7 @@ Each takes an `Anatomy` and the `Limits` and returns findings.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.findings import Factor, Finding, Limits, percent, strongest, together
 from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
-from gradwalk.inspect.health.softmax_rows import softmax_rows
+from gradwalk.inspect.health.softmax_rows import is_learned, softmax_rows
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import Statistics, array_of, norm_of, typical
 from gradwalk.inspect.trace.routes import reached
@@ -136,7 +136,9 @@ def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], di
     findings, shares = [], {}
     for node, layer, slope in _activations(anatomy, hidden=True):
         shares[node.index] = share = float(np.mean(slope < limits.flat))
-        if share >= limits.saturated and not _is_learned(anatomy, node, limits):
+        if share < limits.saturated:
+            continue
+        if node.op in SLOPES or not is_learned(anatomy, node, limits.flat):
             findings.append(_saturated(anatomy, node, layer, share, limits))
     return together(findings), shares
 
@@ -158,12 +160,6 @@ def _activations(anatomy: Anatomy, hidden: bool) -> Iterator[tuple[TraceNode, La
             rows = softmax_rows(anatomy, node)
             if rows is not None:
                 yield node, layer, rows.slope
-
-
-def _is_learned(anatomy: Anatomy, node: TraceNode, limits: Limits) -> bool:
-    """Whether the flat rows of a softmax are sharp because they learned to be."""
-    rows = None if node.op in SLOPES else softmax_rows(anatomy, node)
-    return rows is not None and rows.is_learned(rows.slope < limits.flat)
 
 
 def _saturated(
@@ -341,12 +337,22 @@ def _equal_rows(matrix: Any, tolerance: float) -> bool:
 # -- parameters without a gradient -----------------------------------------------------------------
 
 
-def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
-    """Parameters that require a gradient and get none; one finding per module."""
+def unused_parameters(
+    anatomy: Anatomy, model: Any, optimizer: Any = None, trained: Collection[str] = ()
+) -> list[Finding]:
+    """Parameters that require a gradient and get none; one finding per module.
+
+    What the optimizer does not hold is frozen on purpose. `trained` names parameters that have a
+    gradient from another backward pass of the same step.
+    """
+    groups_held = () if optimizer is None else optimizer.param_groups
+    held = {id(p) for group in groups_held for p in group["params"]}
     groups: dict[str, list[tuple[str, Any, int | None]]] = {}
     known = {name: index for index, name in anatomy.names.items()}
     for name, parameter in model.named_parameters():
         index = known.get(name)
+        if name in trained or (optimizer is not None and id(parameter) not in held):
+            continue
         if parameter.requires_grad and (index is None or anatomy.sweep.grad(index) is None):
             place = name.rpartition(".")[0] or name
             groups.setdefault(place, []).append((name, parameter, index))

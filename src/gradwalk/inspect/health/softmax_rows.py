@@ -2,8 +2,9 @@
 
 A row that has picked one element has no slope left. That is a fault if the pick was made before
 training (scores that are too large), and the goal if it was learned: attention that looks up one
-token. The gradient tells them apart. A learned pick is better than the average of what else there
-was to choose; a random one is neither better nor worse.
+token. To tell them apart, the loss is computed again with equal weights: without a learned choice
+it rises, without a random one it does not. Where it cannot be computed again, the gradient tells
+whether the picks are better than the average of what else there was to choose.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import numpy as np
 
 from gradwalk.inspect.health.gradient_flow import Anatomy
 from gradwalk.inspect.trace.array_statistics import array_of
-from gradwalk.inspect.trace.replay import NotReplayable, operands
-from gradwalk.inspect.trace.trace import TraceNode
+from gradwalk.inspect.trace.replay import NotReplayable, forward, operands
+from gradwalk.inspect.trace.routes import reached
+from gradwalk.inspect.trace.trace import Edge, TraceNode
 from gradwalk.ops import TABLE
 
 MASKED = -9e3  # a score below is a mask: -1e4, -1e9, -inf
+RISES = 0.1  # of the loss, without a learned choice
 LEARNED = 0.2  # how much better a learned pick is, by the spread of the gradients in its row
 
 
@@ -36,7 +39,7 @@ class SoftmaxRows:
         """Per row 1 − Σ weight²: 0 if one element has it all."""
         return 1 - (self.weights * self.weights).sum(-1)
 
-    def is_learned(self, flat: Any) -> bool:
+    def is_pulled_here(self, flat: Any) -> bool:
         """Whether these rows picked what the loss wants, on average."""
         if self.gradient is None or not flat.any():
             return False
@@ -63,6 +66,40 @@ def softmax_rows(anatomy: Anatomy, node: TraceNode) -> SoftmaxRows | None:
         return None
     flat = [x if x is None else x.reshape(rows.shape)[chooses] for x in (weights, gradient)]
     return SoftmaxRows(flat[0], rows[chooses], flat[1])
+
+
+def is_learned(anatomy: Anatomy, node: TraceNode, flatness: float) -> bool:
+    """Whether the rows of a softmax that are flatter than this learned to be."""
+    rows = softmax_rows(anatomy, node)
+    if rows is None:
+        return False
+    try:
+        before, after = (
+            float(np.asarray(loss).item()) for loss in _with_equal_weights(anatomy, node)
+        )
+        return after > before + RISES * abs(before)
+    except (NotReplayable, ValueError, TypeError, IndexError):
+        return rows.is_pulled_here(rows.slope < flatness)
+
+
+def _with_equal_weights(anatomy: Anatomy, node: TraceNode) -> tuple[Any, Any]:
+    """The loss, and what it would be if a softmax gave every element the same weight."""
+    trace = anatomy.trace
+    found = _softmax(anatomy, node) if node.op == "softmax" else _attention(anatomy, node)
+    if found is None:
+        raise NotReplayable("the weights were not kept")
+    allowed = np.broadcast_to(found[1], found[0].shape)
+    equal = (allowed / np.maximum(allowed.sum(-1, keepdims=True), 1)).astype(found[0].dtype)
+    if node.op == "softmax":
+        equal = np.moveaxis(equal, -1, node.attrs["axis"])
+    else:
+        equal = np.matmul(equal, operands(trace, node)[2])
+    values = {Edge(node.index): equal}
+    for index in sorted(reached(trace, node.index)):
+        if index != node.index:
+            outputs = forward(trace, trace.nodes[index], values)
+            values |= {Edge(index, k): out for k, out in enumerate(outputs)}
+    return trace.nodes[trace.root].value, values[Edge(trace.root)]
 
 
 def _softmax(anatomy: Anatomy, node: TraceNode) -> tuple[Any, Any, Any] | None:

@@ -16,6 +16,7 @@ from gradwalk.inspect.trace.live import gradient_of, guest
 from gradwalk.tensors.apply import wrap
 
 THOUSANDTH, HUNDREDTH = 1e-3, 1e-2  # one step should move a weight by between these
+FIRST = 3  # how much further the first step of an adaptive optimizer may go
 
 
 def step_norms(
@@ -81,7 +82,8 @@ def update_sizes(
             owners[layer.weight] = layer
     if not ratios:
         return [], ratios
-    among = [i for i, ratio in ratios.items() if not ratio <= limits.large_update]
+    limit = limits.large_update * (FIRST if _is_first_adaptive(optimizer) else 1)
+    among = [i for i, ratio in ratios.items() if not ratio <= limit]
     # Weights without a gradient are a finding of their own.
     pulled = {i: ratio for i, ratio in ratios.items() if norm_of(anatomy.sweep.grad(i)) > 0}
     middle = sorted(pulled.values())[len(pulled) // 2] if pulled else math.inf
@@ -117,6 +119,16 @@ def update_sizes(
         [owners[i].name for i in among if i != worst],
     )
     return [finding], ratios
+
+
+def _is_first_adaptive(optimizer: Any) -> bool:
+    """Whether an optimizer that divides by the size of past gradients has none of them yet.
+
+    It then moves every element by the whole learning rate; later steps are smaller.
+    """
+    if optimizer is None or optimizer.state:
+        return False
+    return any("eps" in group for group in optimizer.param_groups)
 
 
 def _is_off(optimizer: Any) -> bool:

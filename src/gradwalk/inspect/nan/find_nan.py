@@ -167,7 +167,9 @@ class _Search:
     def _is_learned(self, index: int) -> bool:
         """Whether a parameter is among what a node is computed from."""
         nodes = self.trace.nodes
-        return any(nodes[i].is_leaf and nodes[i].needs_grad for i in leading_to(self.trace, [index]))
+        return any(
+            nodes[i].is_leaf and nodes[i].needs_grad for i in leading_to(self.trace, [index])
+        )
 
     def _past_masks(self, producers: list[int], chain: set[int]) -> list[int]:
         """Blame the softmax that follows a constant −inf, which is a mask."""

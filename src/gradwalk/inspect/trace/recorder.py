@@ -26,6 +26,8 @@ from gradwalk.inspect.trace.live import guest, is_torch_tensor
 from gradwalk.inspect.trace.no_grad_block import no_grad_block
 from gradwalk.inspect.trace.saved_for_backward import Holdings
 from gradwalk.inspect.trace.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
+from gradwalk.ops import TABLE
+from gradwalk.ops.core.op import Op
 
 AUTOMATIC = 64 << 20  # bytes: the default budget
 KEEPS = ("all", "values", "stats")
@@ -314,6 +316,7 @@ class Recorder:
             needs_grad=needs,
             metas=tuple((o._array.shape, str(o._array.dtype)) for o in outputs),
             note=note,
+            defined=op if isinstance(op, Op) and op.name not in TABLE else None,
         )
         if note == "no_grad":
             node.block = no_grad_block(sys._getframe(1), own_files.__getitem__)
