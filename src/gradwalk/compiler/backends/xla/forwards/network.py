@@ -211,10 +211,13 @@ def _winner(first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
 
 def _max_pool_indices(x: Any, **attrs: Any) -> Any:
     size = x.shape[x.ndim - len(attrs["kernel"]) :]
-    places = jnp.arange(math.prod(size), dtype=jnp.int64).reshape(size)
+    # What is kept for the gradient takes half the memory where int32 is enough.
+    kind = np.int32 if math.prod(size) < np.iinfo(np.int32).max else np.int64
+    places = jnp.arange(math.prod(size), dtype=kind).reshape(size)
     # Padding is behind all places, so that it loses against an equal number.
-    start = _lowest(x.dtype), np.asarray(np.iinfo(np.int64).max)
-    return _windows((x, jnp.broadcast_to(places, x.shape)), start, _winner, **attrs)[1]
+    start = _lowest(x.dtype), np.asarray(np.iinfo(kind).max, kind)
+    found = _windows((x, jnp.broadcast_to(places, x.shape)), start, _winner, **attrs)[1]
+    return found.astype(jnp.int64)
 
 
 def _pool_sum(x: Any, **attrs: Any) -> Any:
