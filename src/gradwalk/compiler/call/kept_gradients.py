@@ -11,6 +11,7 @@ import operator
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from gradwalk.tensors.apply import wrap
@@ -74,12 +75,7 @@ def _unshared_counts() -> tuple[int, int] | None:
     """What is counted for a tensor and an array that only KeptGradients has."""
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None  # there it counts nothing useful
-
-    class Holder:
-        """A tensor's reference to its array."""
-
-    holder: Any = Holder()
-    holder._array = object()
+    holder = SimpleNamespace(_array=object())
     arrays, tensors = [holder._array], [holder]
     del holder
     return _references(tensors)[0], _references(arrays)[0]
