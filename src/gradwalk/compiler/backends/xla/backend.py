@@ -14,6 +14,7 @@ import functools
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,7 @@ from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
 from gradwalk.compiler.backends.xla.pending_steps import Step
 from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.backends.xla.weight_gathers import WeightGathers
+from gradwalk.compiler.functional.whole_ops import name_for_users
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
 from gradwalk.compiler.ir.finite_errors import complaint as not_finite
 from gradwalk.compiler.ir.listing import line_of
@@ -65,6 +67,7 @@ class XlaExecutable:
     """A program that XLA runs, on the device of the arrays it is called with."""
 
     plan = None
+    name = "program"  # of the user's function
     # Puts runtime scalars and the offsets of streams back after a step that changed nothing.
     put_back: Callable[[Sequence[Any], dict[int, int]], None] = staticmethod(lambda *_: None)
 
@@ -150,6 +153,8 @@ class XlaExecutable:
                 traced_for.set(here.device.type)
                 return self._run(whole, *operands)
 
+            run.__name__ = self.name  # XLA's name for the program, too
+
             known = jax.jit(
                 run, donate_argnums=0, out_shardings=(after, None, None), compiler_options=OPTIONS
             )
@@ -157,10 +162,30 @@ class XlaExecutable:
         return known
 
     @property
+    def lowered(self) -> Any:
+        """What XLA was given at the first call; JAX keeps it, and what XLA made of it."""
+        first = next(iter(self.jitted.values()), None)
+        if first is None:
+            raise RuntimeError("XLA has not compiled it yet. Fix: call it once, without an error.")
+        return first.lower(*self.shapes)
+
+    @property
     def compiled(self) -> Any:
         """XLA's program of the first call, to be read; it was compiled then."""
-        first = next(iter(self.jitted.values()))
-        return first.lower(*self.shapes).compile()
+        return self.lowered.compile()
+
+    def sharding_of(self, argument: int) -> Any:
+        """Over which axes of the mesh each dimension of an argument was divided at first."""
+        here, _, _ = next(iter(self.jitted))
+        return here.sharding_of(self.shapes[3][argument])
+
+    def text(self, form: str | None = None) -> str:
+        """The program as StableHLO, as XLA optimized it for the device (HLO), or both."""
+        lowered = self.lowered
+        parts = [] if form == "hlo" else [lowered.as_text()]
+        if form != "stablehlo":
+            parts.append(lowered.compile().as_text())
+        return "\n".join(part.rstrip("\n") for part in parts)
 
     def _run(
         self,
@@ -240,20 +265,17 @@ class XlaExecutable:
         """Run op by op until an index is out of range or a number is not finite, and name it."""
         for call in self.calls:
             args = [values[a] if isinstance(a, Term) else a for a in call.args]
-            line = line_of(call)
+            line, name = line_of(call), name_for_users(call.op)
             place = f"\n  {line}" if line else ""
             for bound in bounds(call.op, args, call.attrs):
                 if out_of_range(*bound):
                     said = complaint(bound)
-                    return IndexError(f"{said}, in {call.op.name}; nothing was changed{place}")
+                    return IndexError(f"{said}, in {name}; nothing was changed{place}")
             within = _evaluate([call], values)
             if within and any(map(bool, within)):  # in the body of a loop
-                return IndexError(
-                    f"an index is out of range, in a loop of {call.op.name}; nothing was "
-                    f"changed{place}"
-                )
+                return IndexError(f"an index is out of range, in a loop; nothing was changed{place}")
             if self.program.must_be_finite and _makes_not_finite(args, call, values):
-                return not_finite(call)
+                return not_finite(call, name)
         return not_finite(None)
 
 
@@ -270,14 +292,21 @@ def _evaluate(
         if gathers is not None:
             args = gathers.operands(call, args)
         wrong += [out_of_range(*bound) for bound in bounds(call.op, args, call.attrs)]
-        if call.op is loop:
-            outputs, within = loop_forward(_body)(*args, **call.attrs)
-            wrong += within
-        else:
-            outputs = FORWARDS[call.op.name](*args, **call.attrs)
+        with jax.named_scope(_scope(call)):
+            if call.op is loop:
+                outputs, within = loop_forward(_body)(*args, **call.attrs)
+                wrong += within
+            else:
+                outputs = FORWARDS[call.op.name](*args, **call.attrs)
         outputs = outputs if call.op.multiple else (outputs,)
         values.update(zip(call.outputs, outputs, strict=True))
     return wrong
+
+
+def _scope(call: Call) -> str:
+    """The user's line and the op, for the names of instructions in `source()` and in profiles."""
+    line = line_of(call)
+    return call.op.name if line is None else f"{Path(line.file).name}:{line.line}/{call.op.name}"
 
 
 def _body(program: Program, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
