@@ -273,7 +273,8 @@ class XlaExecutable:
                     return IndexError(f"{said}, in {name}; nothing was changed{place}")
             within = _evaluate([call], values)
             if within and any(map(bool, within)):  # in the body of a loop
-                return IndexError(f"an index is out of range, in a loop; nothing was changed{place}")
+                said = "an index is out of range, in a loop"
+                return IndexError(f"{said}; nothing was changed{place}")
             if self.program.must_be_finite and _makes_not_finite(args, call, values):
                 return not_finite(call, name)
         return not_finite(None)
