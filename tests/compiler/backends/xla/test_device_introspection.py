@@ -153,7 +153,7 @@ def test_errors_name_composites_as_users_do(trained: Training) -> None:
         loss.backward()
         return loss
 
-    with pytest.raises(FloatingPointError, match="^cross_entropy made NaN or infinity"):
+    with pytest.raises(FloatingPointError, match=r"^cross_entropy made NaN or infinity"):
         too_large(y[1:2]).item()
 
 
