@@ -76,7 +76,9 @@ def test_dtypes_are_pytorchs(expression: str) -> None:
     assert f"torch.{mine.dtype}" == str(expected.dtype)
 
 
-def recurrent(library: Any, kind: str, half: str | None, given: str, state: str | None) -> list[Any]:
+def recurrent(
+    library: Any, kind: str, half: str | None, given: str, state: str | None
+) -> list[Any]:
     """The outputs of a recurrent layer inside autocast, or outside in float64, and the gradient of
     its first weight."""
     source = np.random.default_rng(0)

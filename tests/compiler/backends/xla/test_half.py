@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -57,6 +58,68 @@ def test_a_training_step_inside_autocast() -> None:
         half = losses("xla", compiled, True)
         np.testing.assert_allclose(half, exact, 1e-2)
         assert half != exact
+
+
+def scaled(device: str, compiled: bool) -> tuple[list[Any], Any]:
+    """The scale, the steps made and the weights of a model, step by step, some of them skipped."""
+    gw.manual_seed(0)
+    model = gw.nn.Linear(3, 2).to(device)
+    optimizer = gw.optim.Adam(model.parameters(), lr=0.1)
+    scaler = gw.amp.GradScaler(device, init_scale=8.0, growth_interval=2)
+    x = gw.randn(4, 3).to(device)
+
+    def step(x: Any, slope: Any) -> Any:
+        optimizer.zero_grad()
+        with gw.autocast(device, dtype=gw.float16):
+            loss = (model(x) * slope).float().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    run = gw.compile(step) if compiled else step
+    found = []
+    for slope in (float("inf"), 1.0, 1.0, float("nan"), 1.0):
+        run(x, gw.tensor(slope, device=device))
+        count = [state["step"] for state in optimizer.state_dict()["state"].values()]
+        found.append((scaler.state_dict(), max(count, default=0)))
+    assert not compiled or len(run.specializations) == 1
+    return found, model.weight.detach().cpu().numpy()
+
+
+def test_a_scaler_inside_a_compiled_step() -> None:
+    eager, compiled = scaled("cpu", False), scaled("xla", True)
+    assert compiled[0] == eager[0]
+    np.testing.assert_allclose(compiled[1], eager[1], 1e-3)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_files_keep_halves(name: str, tmp_path: Path) -> None:
+    dtype = getattr(gw, name)
+    model = gw.nn.Linear(3, 2).to(dtype).to("xla")
+    optimizer = gw.optim.Adam(model.parameters())
+    with gw.record() as trace:
+        loss = model(gw.ones(4, 3, dtype=dtype, device="xla")).sum()
+        loss.backward()
+    optimizer.step()
+    gw.save(model.state_dict(), tmp_path / "weights.safetensors")
+    gw.save_run(tmp_path / "run", model=model, optimizer=optimizer)
+    gw.save_trace(trace, tmp_path / "trace")
+    again = gw.nn.Linear(3, 2).to(dtype).to("xla")
+    other = gw.optim.Adam(again.parameters())
+    gw.load_run(tmp_path / "run", model=again, optimizer=other)
+    loaded = gw.load(tmp_path / "weights.safetensors")
+    for key, tensor in model.state_dict().items():
+        for found in (loaded[key], again.state_dict()[key].cpu()):
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found.numpy(), tensor.cpu().numpy())
+    for mine, theirs in zip(model.parameters(), again.parameters()):
+        one, two = (o.state[p]["exp_avg"] for o, p in ((optimizer, mine), (other, theirs)))
+        assert (two.dtype, two.device) == (dtype, one.device)
+        np.testing.assert_array_equal(one.cpu().numpy(), two.cpu().numpy())
+    for before, after in zip(trace.nodes, gw.load_trace(tmp_path / "trace").nodes, strict=True):
+        one, two = np.asarray(before.value), np.asarray(after.value)
+        assert one.dtype == two.dtype == dtype
+        np.testing.assert_array_equal(one, two)
 
 
 def test_products_are_of_halves_with_sums_in_float32() -> None:
