@@ -26,6 +26,7 @@ from gradwalk.io.nested_state import converted, pack, unpack
 from gradwalk.io.safetensors_files import Array, array_of, read, write
 from gradwalk.io.shards import OWN, Shards, describe, folder_of, sweep, write_pieces
 from gradwalk.random.generator import get_rng_state, set_rng_state
+from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
 _VERSION = "1"
@@ -189,7 +190,7 @@ def _save_together(path: Path, tree: dict[str, Any], arrays: dict[str, Any]) -> 
     files = _agree("save_run", path, error, facts)
     if rank == 0:
         try:
-            whole = {n: array_of(arrays[n], n) for n in on_devices if n not in divided}
+            whole = {n: array_of(wrap(arrays[n]), n) for n in on_devices if n not in divided}
             facts = dict(enumerate(files))
             _commit(path, folder, token, facts, size, tree, divided, {**host, **whole})
         except Exception as found:

@@ -213,8 +213,14 @@ def machine(where: device) -> DeviceMachine:
     if isinstance(where, Mesh):
         from gradwalk.compiler.backends.xla.mesh_machine import MeshMachine
 
-        return MeshMachine(where)
-    return DeviceMachine(where)
+        made: DeviceMachine = MeshMachine(where)
+    else:
+        made = DeviceMachine(where)
+    _machines.append(made)
+    return made
+
+
+_machines: list[DeviceMachine] = []  # all of them
 
 
 def upload(array: np.ndarray[Any, Any], where: device) -> DeviceArray:
@@ -234,5 +240,18 @@ def count_everywhere(kind: str) -> int:
 
 
 def synchronize() -> None:
-    """Wait until the devices have computed everything they were given."""
-    jax.effects_barrier()
+    """Wait until the devices have computed everything they were given; raise if a compiled step
+    failed."""
+    for one in _machines:
+        one.pending.settle()
+    jax.block_until_ready(jax.live_arrays())
+
+
+def memory_stats(where: device) -> dict[str, int]:
+    """What JAX counts of a device's memory; nothing where it does not count."""
+    return jax_device(where).memory_stats() or {}
+
+
+def name_of_device(where: device) -> str:
+    """What the maker calls the device."""
+    return str(jax_device(where).device_kind)
