@@ -37,6 +37,7 @@ from gradwalk.compiler.ir.finite_errors import complaint as not_finite
 from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import (
+    Argument,
     Call,
     Constant,
     Layout,
@@ -74,11 +75,15 @@ class XlaExecutable:
     def __init__(self, program: Program) -> None:
         self.program = program
         streams = _random_states(program)
-        on_host = [(t, v) for t, v in program.updates if t in streams or _is_scalar(t)]
-        changes = [(t, v) for t, v in program.updates if (t, v) not in on_host]
+        apart = [(t, v) for t, v in program.updates if t in streams or _is_scalar(t)]
+        changes = [update for update in program.updates if update not in apart]
+        # Numbers that depend on tensors, such as the scale of a GradScaler, come from the device.
+        self.fetched = [(t, v) for t, v in apart if not _from_numbers(program, v, streams)]
+        on_host = [update for update in apart if update not in self.fetched]
         self.host_program = Program(_needed(program, [v for _, v in on_host]), [], on_host)
         finite = program.must_be_finite
-        self.calls = _needed(program, [*program.results, *finite, *(v for _, v in changes)])
+        self.results = [*program.results, *(v for _, v in self.fetched)]
+        self.calls = _needed(program, [*self.results, *finite, *(v for _, v in changes)])
         self.streams = sorted(_number(t) for t in streams)
         self.new_values = {_number(t): (v, t.dtype) for t, v in changes}
         sources = program.sources()
@@ -110,12 +115,15 @@ class XlaExecutable:
             _put(memories[number], value)
         if self.checked:
             pending.add(self._step(ok, here, operands, memories, list(scalars)))
-        updates = []
+        numbers = {}
         for target, value in changed:
             if _is_scalar(target):
-                updates.append(value.item())
+                numbers[target] = value.item()
             else:
                 memories[_number(target)][...] = value
+        for target, _ in reversed(self.fetched):
+            numbers[target] = results.pop().item()
+        updates = [numbers[target] for target, _ in self.program.updates if _is_scalar(target)]
         if any(isinstance(a, DeviceArray) for a in (*memories, *arguments)):
             return [DeviceArray(here, r) for r in results], updates
         pending.settle()
@@ -215,7 +223,7 @@ class XlaExecutable:
             value, dtype = self.new_values[number]
             now = jnp.asarray(values[value], dtype)
             after.append(jnp.where(ok, now, old) if self.checked else now)
-        return after, [jnp.asarray(values[t], t.dtype) for t in self.program.results], ok
+        return after, [jnp.asarray(values[t], t.dtype) for t in self.results], ok
 
     def _sources(
         self, state: Any, kept: Any, words: Any, given: Any, numbers: Any, constants: Any
@@ -357,6 +365,12 @@ def _number(term: Term) -> int:
 
 def _is_scalar(term: Term) -> bool:
     return isinstance(term.source, Scalar)
+
+
+def _from_numbers(program: Program, value: Term, streams: set[Term]) -> bool:
+    """Whether a value depends on runtime scalars and random streams alone."""
+    given = {value, *(t for call in _needed(program, [value]) for t in call.terms)}
+    return not any(isinstance(t.source, (Memory, Argument)) and t not in streams for t in given)
 
 
 def _is_large(term: Term) -> bool:
