@@ -11,18 +11,16 @@ changes no memory (`pending_steps.py`).
 from __future__ import annotations
 
 import functools
-import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
+from gradwalk.compiler.backends.xla.bound_memories import BoundMemories, machine_of
 from gradwalk.compiler.backends.xla.bounds import bounds, complaint, out_of_range
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
@@ -49,6 +47,9 @@ from gradwalk.compiler.ir.program import (
     source_values,
 )
 from gradwalk.tensors.devices import device
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.call.kept_gradients import KeptGradients
 
 PASSES = ("drop_unused", "merge_equal_calls")
 CAPABILITIES = None
@@ -95,24 +96,35 @@ class XlaExecutable:
         self.jitted: dict[Any, Any] = {}  # by the machine, and the shardings of the state
         self._uploaded: dict[DeviceMachine, list[Any]] = {}
         self.shapes: Any = None  # of the arguments of `_run`, once it ran
+        self._bound = BoundMemories((), (), ())
 
     def __call__(
-        self, arguments: Sequence[Any], memories: Sequence[Any], scalars: Sequence[float]
+        self,
+        arguments: Sequence[Any],
+        memories: Sequence[Any],
+        scalars: Sequence[float],
+        gradients: KeptGradients | None = None,
     ) -> tuple[list[Any], list[float]]:
-        """Run it once; new values of memories replace the old ones."""
-        here = _machine([*memories, *arguments])
+        """Run it once; new values of memories replace the old ones. `gradients` takes some of the
+        results; the others are returned."""
+        if memories is not self._bound.memories:
+            self._bound = BoundMemories(memories, self.changed, self.kept)
+        bound = self._bound
+        here = bound.machine or _machine(arguments)
         pending = here.pending
         if self.changed and not self.checked:
             pending.settle()  # it would change memory whatever became of the steps before it
         changed = self._on_host(arguments, memories, scalars)
-        operands = self._operands(here, arguments, memories, scalars)
-        here.before_run(self.program, self.shapes is None, operands)
-        if self.shapes is None:
+        operands = self._operands(here, arguments, bound, scalars)
+        first = self.shapes is None
+        here.before_run(self.program, first, operands)
+        if first:
             self.shapes = jax.tree.map(_shape_of, operands)
         jitted = self._jitted(here, operands[0], operands[1], operands[3])
+        if gradients is not None and not first:  # compiling may fail
+            gradients.forget(here)
         after, results, ok = jitted(*operands)
-        for number, value in zip(self.changed, after, strict=True):
-            _put(memories[number], value)
+        bound.put(after)
         if self.checked:
             pending.add(self._step(ok, here, operands, memories, list(scalars)))
         numbers = {}
@@ -124,24 +136,28 @@ class XlaExecutable:
         for target, _ in reversed(self.fetched):
             numbers[target] = results.pop().item()
         updates = [numbers[target] for target, _ in self.program.updates if _is_scalar(target)]
-        if any(isinstance(a, DeviceArray) for a in (*memories, *arguments)):
-            return [DeviceArray(here, r) for r in results], updates
-        pending.settle()
-        return [np.array(r) for r in results], updates
+        if bound.machine is None and not any(isinstance(a, DeviceArray) for a in arguments):
+            pending.settle()
+            make: Any = np.array
+        else:
+            make = functools.partial(DeviceArray, here)
+        if gradients is not None:
+            gradients.put([results[n] for n in gradients.numbers], make)
+            results = [results[n] for n in gradients.others]
+        return [make(result) for result in results], updates
 
     def _operands(
-        self, here: DeviceMachine, arguments: Sequence[Any], memories: Sequence[Any], scalars: Any
+        self, here: DeviceMachine, arguments: Sequence[Any], bound: BoundMemories, scalars: Any
     ) -> tuple[Any, ...]:
         """What `_run` takes, as jax arrays."""
         constants = self._uploaded.get(here)
         if constants is None:
             constants = [here.array(t.source.array).term for t in self.constants]  # type: ignore[union-attr]
             self._uploaded[here] = constants
-        state = [_current(memories[n], here) for n in self.changed]
         return (
-            _own(state),
-            [_current(memories[n], here) for n in self.kept],
-            [np.array(memories[n]) for n in self.streams],
+            bound.state(here),
+            bound.others(here),
+            [np.array(bound.memories[n]) for n in self.streams],
             [None if a is None else here.array(a).term for a in arguments],
             np.array(scalars, np.float64),
             constants,
@@ -262,8 +278,8 @@ class XlaExecutable:
         def why() -> Exception:
             """The state is what it was before this step, which is run again, op by op."""
             constants = self._uploaded[here]
-            state = [_current(memories[n], here) for n in self.changed]
-            kept = [_current(memories[n], here) for n in self.kept]
+            now = BoundMemories(memories, self.changed, self.kept)
+            state, kept = now.state(here), now.others(here)
             scalars = jnp.asarray(numbers)
             return self._first_bad(self._sources(state, kept, words, given, scalars, constants))
 
@@ -395,60 +411,7 @@ def _random_states(program: Program) -> set[Term]:
 
 def _machine(arrays: Sequence[Any]) -> DeviceMachine:
     """The machine of the arrays; XLA on the CPU for NumPy's."""
-    for array in arrays:
-        if isinstance(array, DeviceArray):
-            found: DeviceMachine = array.machine
-            return found
-    return machine(device("xla", 0))
-
-
-def _current(memory: Any, here: DeviceMachine) -> Any:
-    """The value of a memory; no other name refers to it but the array's own."""
-    if memory.__class__ is DeviceArray and memory.base is None:
-        return memory._term
-    return here.array(memory).term
-
-
-def _put(memory: Any, value: Any) -> None:
-    """Replace the value of a memory."""
-    if memory.__class__ is DeviceArray and memory.base is None:
-        memory._term = value
-        memory.version += 1
-    elif isinstance(memory, DeviceArray):
-        memory.assign(value)
-    else:
-        memory[...] = np.asarray(value)
-
-
-def _own(state: list[Any]) -> list[Any]:
-    """Copy what is also used elsewhere (a clone shares its original's value): the arrays returned
-    are donated, and gone after the call."""
-    if _UNSHARED is None:
-        return [jnp.copy(array) for array in state]
-    counts = _references(state)
-    if max(counts, default=0) <= _UNSHARED:
-        return state
-    return [
-        jnp.copy(array) if count > _UNSHARED else array
-        for array, count in zip(state, counts, strict=True)
-    ]
-
-
-def _references(state: list[Any]) -> list[int]:
-    count = sys.getrefcount
-    return [count(array) for array in state]
-
-
-def _unshared_count() -> int | None:
-    """What `_references` counts for an array that only a memory has."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None  # there it counts nothing useful
-
-    holder = SimpleNamespace(_term=np.zeros(1))
-    return _references([holder._term])[0]
-
-
-_UNSHARED = _unshared_count()
+    return machine_of(arrays) or machine(device("xla", 0))
 
 
 def _shape_of(array: Any) -> Any:
