@@ -15,6 +15,7 @@ from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
 from gradwalk.compiler.backends.xla.platform import devices_everywhere, jax_device, traced_for
 from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
+from gradwalk.compiler.backends.xla.platform import first_use as first_use
 from gradwalk.compiler.backends.xla.program_cache import keep_programs
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.compiler.functional.machine import Machine, Shape
