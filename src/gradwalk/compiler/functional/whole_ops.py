@@ -271,3 +271,11 @@ PLAIN: tuple[Op, ...] = (
     attention_forward, attention_backward, cross_entropy_forward, cross_entropy_backward,
     standardize_forward, standardize_backward, moments, *sum(ACTIVATIONS.values(), ()),
 )  # fmt: skip
+
+
+def name_for_users(op: Op) -> str:
+    """The name of an op in an error: its composite's, if it is a part of one."""
+    for suffix, words in (("_forward", ""), ("_backward", "the gradient of ")):
+        if op in PLAIN and op.name.endswith(suffix):
+            return words + op.name.removesuffix(suffix)
+    return op.name

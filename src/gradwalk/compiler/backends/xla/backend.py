@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,11 +29,13 @@ from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
 from gradwalk.compiler.backends.xla.pending_steps import Step
 from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.backends.xla.weight_gathers import WeightGathers
+from gradwalk.compiler.functional.whole_ops import name_for_users
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
 from gradwalk.compiler.ir.finite_errors import complaint as not_finite
 from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import (
+    Argument,
     Call,
     Constant,
     Layout,
@@ -66,17 +69,22 @@ class XlaExecutable:
     """A program that XLA runs, on the device of the arrays it is called with."""
 
     plan = None
+    name = "program"  # of the user's function
     # Puts runtime scalars and the offsets of streams back after a step that changed nothing.
     put_back: Callable[[Sequence[Any], dict[int, int]], None] = staticmethod(lambda *_: None)
 
     def __init__(self, program: Program) -> None:
         self.program = program
         streams = _random_states(program)
-        on_host = [(t, v) for t, v in program.updates if t in streams or _is_scalar(t)]
-        changes = [(t, v) for t, v in program.updates if (t, v) not in on_host]
+        apart = [(t, v) for t, v in program.updates if t in streams or _is_scalar(t)]
+        changes = [update for update in program.updates if update not in apart]
+        # Numbers that depend on tensors, such as the scale of a GradScaler, come from the device.
+        self.fetched = [(t, v) for t, v in apart if not _from_numbers(program, v, streams)]
+        on_host = [update for update in apart if update not in self.fetched]
         self.host_program = Program(_needed(program, [v for _, v in on_host]), [], on_host)
         finite = program.must_be_finite
-        self.calls = _needed(program, [*program.results, *finite, *(v for _, v in changes)])
+        self.results = [*program.results, *(v for _, v in self.fetched)]
+        self.calls = _needed(program, [*self.results, *finite, *(v for _, v in changes)])
         self.streams = sorted(_number(t) for t in streams)
         self.new_values = {_number(t): (v, t.dtype) for t, v in changes}
         sources = program.sources()
@@ -119,12 +127,15 @@ class XlaExecutable:
         bound.put(after)
         if self.checked:
             pending.add(self._step(ok, here, operands, memories, list(scalars)))
-        updates = []
+        numbers = {}
         for target, value in changed:
             if _is_scalar(target):
-                updates.append(value.item())
+                numbers[target] = value.item()
             else:
                 memories[_number(target)][...] = value
+        for target, _ in reversed(self.fetched):
+            numbers[target] = results.pop().item()
+        updates = [numbers[target] for target, _ in self.program.updates if _is_scalar(target)]
         if bound.machine is None and not any(isinstance(a, DeviceArray) for a in arguments):
             pending.settle()
             make: Any = np.array
@@ -166,6 +177,8 @@ class XlaExecutable:
                 traced_for.set(here.device.type)
                 return self._run(whole, *operands)
 
+            run.__name__ = self.name  # XLA's name for the program, too
+
             known = jax.jit(
                 run, donate_argnums=0, out_shardings=(after, None, None), compiler_options=OPTIONS
             )
@@ -173,10 +186,30 @@ class XlaExecutable:
         return known
 
     @property
+    def lowered(self) -> Any:
+        """What XLA was given at the first call; JAX keeps it, and what XLA made of it."""
+        first = next(iter(self.jitted.values()), None)
+        if first is None:
+            raise RuntimeError("XLA has not compiled it yet. Fix: call it once, without an error.")
+        return first.lower(*self.shapes)
+
+    @property
     def compiled(self) -> Any:
         """XLA's program of the first call, to be read; it was compiled then."""
-        first = next(iter(self.jitted.values()))
-        return first.lower(*self.shapes).compile()
+        return self.lowered.compile()
+
+    def sharding_of(self, argument: int) -> Any:
+        """Over which axes of the mesh each dimension of an argument was divided at first."""
+        here, _, _ = next(iter(self.jitted))
+        return here.sharding_of(self.shapes[3][argument])
+
+    def text(self, form: str | None = None) -> str:
+        """The program as StableHLO, as XLA optimized it for the device (HLO), or both."""
+        lowered = self.lowered
+        parts = [] if form == "hlo" else [lowered.as_text()]
+        if form != "stablehlo":
+            parts.append(lowered.compile().as_text())
+        return "\n".join(part.rstrip("\n") for part in parts)
 
     def _run(
         self,
@@ -206,7 +239,7 @@ class XlaExecutable:
             value, dtype = self.new_values[number]
             now = jnp.asarray(values[value], dtype)
             after.append(jnp.where(ok, now, old) if self.checked else now)
-        return after, [jnp.asarray(values[t], t.dtype) for t in self.program.results], ok
+        return after, [jnp.asarray(values[t], t.dtype) for t in self.results], ok
 
     def _sources(
         self, state: Any, kept: Any, words: Any, given: Any, numbers: Any, constants: Any
@@ -256,20 +289,18 @@ class XlaExecutable:
         """Run op by op until an index is out of range or a number is not finite, and name it."""
         for call in self.calls:
             args = [values[a] if isinstance(a, Term) else a for a in call.args]
-            line = line_of(call)
+            line, name = line_of(call), name_for_users(call.op)
             place = f"\n  {line}" if line else ""
             for bound in bounds(call.op, args, call.attrs):
                 if out_of_range(*bound):
                     said = complaint(bound)
-                    return IndexError(f"{said}, in {call.op.name}; nothing was changed{place}")
+                    return IndexError(f"{said}, in {name}; nothing was changed{place}")
             within = _evaluate([call], values)
             if within and any(map(bool, within)):  # in the body of a loop
-                return IndexError(
-                    f"an index is out of range, in a loop of {call.op.name}; nothing was "
-                    f"changed{place}"
-                )
+                said = "an index is out of range, in a loop"
+                return IndexError(f"{said}; nothing was changed{place}")
             if self.program.must_be_finite and _makes_not_finite(args, call, values):
-                return not_finite(call)
+                return not_finite(call, name)
         return not_finite(None)
 
 
@@ -286,14 +317,21 @@ def _evaluate(
         if gathers is not None:
             args = gathers.operands(call, args)
         wrong += [out_of_range(*bound) for bound in bounds(call.op, args, call.attrs)]
-        if call.op is loop:
-            outputs, within = loop_forward(_body)(*args, **call.attrs)
-            wrong += within
-        else:
-            outputs = FORWARDS[call.op.name](*args, **call.attrs)
+        with jax.named_scope(_scope(call)):
+            if call.op is loop:
+                outputs, within = loop_forward(_body)(*args, **call.attrs)
+                wrong += within
+            else:
+                outputs = FORWARDS[call.op.name](*args, **call.attrs)
         outputs = outputs if call.op.multiple else (outputs,)
         values.update(zip(call.outputs, outputs, strict=True))
     return wrong
+
+
+def _scope(call: Call) -> str:
+    """The user's line and the op, for the names of instructions in `source()` and in profiles."""
+    line = line_of(call)
+    return call.op.name if line is None else f"{Path(line.file).name}:{line.line}/{call.op.name}"
 
 
 def _body(program: Program, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -343,6 +381,12 @@ def _number(term: Term) -> int:
 
 def _is_scalar(term: Term) -> bool:
     return isinstance(term.source, Scalar)
+
+
+def _from_numbers(program: Program, value: Term, streams: set[Term]) -> bool:
+    """Whether a value depends on runtime scalars and random streams alone."""
+    given = {value, *(t for call in _needed(program, [value]) for t in call.terms)}
+    return not any(isinstance(t.source, (Memory, Argument)) and t not in streams for t in given)
 
 
 def _is_large(term: Term) -> bool:
