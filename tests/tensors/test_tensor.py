@@ -272,8 +272,9 @@ def test_casts_as_in_pytorch(cast: Callable[..., Any]) -> None:
         (ImportError, RuntimeError), match="JAX"
     ):  # not installed, or it sees no such device
         x.to("cuda:99")
-    with pytest.raises(ValueError, match="no device 'mps'"):
-        x.to("mps")
+    for name in ("mps", "gpu", "float33"):
+        with pytest.raises(ValueError, match=f"no device '{name}'"):
+            x.to(name)
 
 
 # -- views --------------------------------------------------------------------------------------

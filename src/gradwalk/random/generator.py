@@ -13,6 +13,7 @@ from gradwalk.engine import checkpoint
 from gradwalk.engine.modes import state as modes
 from gradwalk.random.mersenne import MersenneStream
 from gradwalk.random.philox import PhiloxStream
+from gradwalk.tensors import devices
 
 Stream = PhiloxStream | MersenneStream  # the same methods, other numbers
 _KINDS: dict[str, type[Stream]] = {"gradwalk": PhiloxStream, "torch": MersenneStream}
@@ -22,7 +23,8 @@ class Generator:
     """A stream of random numbers with a seed and a state that can be saved and restored.
 
     The stream is counter-based (Philox); with `like="torch"` it is PyTorch's Mersenne Twister, and
-    every draw equals PyTorch's.
+    every draw equals PyTorch's. The numbers of a seed are the same on every device, so `device` may
+    be any.
 
     >>> import gradwalk as gw
     >>> g = gw.Generator().manual_seed(0)
@@ -34,9 +36,8 @@ class Generator:
     tensor([0.4963, 0.7682])
     """
 
-    def __init__(self, device: str = "cpu", *, like: str | None = None) -> None:
-        if device != "cpu":
-            raise ValueError(f"no device {device!r} here: eager tensors live on the CPU")
+    def __init__(self, device: Any = "cpu", *, like: str | None = None) -> None:
+        self.device = devices.device(device)
         self.like = _checked(like)
         self._seed = 0
         self._stream: Stream | None = None

@@ -152,10 +152,11 @@ def read_to(args: tuple[Any, ...], keywords: dict[str, Any]) -> Target:
         elif isinstance(value, (str, int)):
             try:
                 where = device(value)
-            except ValueError:
-                if not isinstance(value, str) or ":" in value or value in ("mps", "xpu", "meta"):
-                    raise
-                dtype = dtype_named(value)
+            except ValueError as error:
+                try:
+                    dtype = dtype_named(str(value))
+                except TypeError:  # it is no dtype either
+                    raise error from None
         elif value is not None:
             raise TypeError(f"to() takes a dtype, a device or a tensor, not {value!r}")
     kind = None if dtype is None else np.dtype(dtype)

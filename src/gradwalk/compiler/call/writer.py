@@ -45,6 +45,7 @@ class CallText:
         # Globals that a call assigns to:
         self.rebound: list[str] = ["due"] if specialization.due != NEVER else []
         self.reused: set[int] = set()  # slots of the tensors that exist before the run
+        self.kept: set[int] = set()  # slots of the gradients that the executable itself puts
         self.things: dict[str, Any] = {
             "MISS": MISS,
             "NOT_THERE": _NOT_THERE,

@@ -48,7 +48,7 @@ def without_failures(*more: Any, check: Any = True) -> Any:
     return training.state()
 
 
-@pytest.mark.parametrize("noticed", ["by reading", "by calling", "at once"])
+@pytest.mark.parametrize("noticed", ["by reading", "by calling", "at once", "by waiting"])
 def test_nothing_changes(noticed: str) -> None:
     training = Training()
     for _ in range(3):
@@ -57,6 +57,8 @@ def test_nothing_changes(noticed: str) -> None:
         bad = training.step(*batch(wrong=True))
         if noticed == "at once":
             bad.item()
+        if noticed == "by waiting":
+            gw.cuda.synchronize()
         later = [training.step(*batch()) for _ in range(3 if noticed == "by reading" else 12)]
         later[0].item()
     training.step(*batch())

@@ -16,6 +16,7 @@ from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
 from gradwalk.compiler.backends.xla.platform import devices_everywhere, jax_device, traced_for
 from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
 from gradwalk.compiler.backends.xla.platform import first_use as first_use
+from gradwalk.compiler.backends.xla.program_cache import keep_programs
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.compiler.functional.machine import Machine, Shape
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
@@ -211,11 +212,18 @@ def _jitted(
 @functools.cache
 def machine(where: device) -> DeviceMachine:
     """The one machine of a device, or of a mesh."""
+    keep_programs()
     if isinstance(where, Mesh):
         from gradwalk.compiler.backends.xla.mesh_machine import MeshMachine
 
-        return MeshMachine(where)
-    return DeviceMachine(where)
+        made: DeviceMachine = MeshMachine(where)
+    else:
+        made = DeviceMachine(where)
+    _machines.append(made)
+    return made
+
+
+_machines: list[DeviceMachine] = []  # all of them
 
 
 def upload(array: np.ndarray[Any, Any], where: device) -> DeviceArray:
@@ -235,5 +243,18 @@ def count_everywhere(kind: str) -> int:
 
 
 def synchronize() -> None:
-    """Wait until the devices have computed everything they were given."""
-    jax.effects_barrier()
+    """Wait until the devices have computed everything they were given; raise if a compiled step
+    failed."""
+    for one in _machines:
+        one.pending.settle()
+    jax.block_until_ready(jax.live_arrays())
+
+
+def memory_stats(where: device) -> dict[str, int]:
+    """What JAX counts of a device's memory; nothing where it does not count."""
+    return jax_device(where).memory_stats() or {}
+
+
+def name_of_device(where: device) -> str:
+    """What the maker calls the device."""
+    return str(jax_device(where).device_kind)

@@ -59,9 +59,9 @@ def jax_device(where: device) -> Any:
     if index >= len(found):
         has = f"{len(found)} of them" if found else "none"
         kinds = [kind for kind in PLATFORMS if devices_of(kind)]
-        raise RuntimeError(
-            f"no device {str(where)!r} here: JAX sees {has}.\n"
-            f"Fix: use one of {', '.join(repr(k) for k in ['cpu', *kinds])}, or install JAX for "
-            "this accelerator."
-        )
+        fix = f"use {' or '.join(repr(k) for k in ['cpu', *kinds])}"
+        extra = {"cuda": "cuda13", "tpu": "tpu"}.get(where.type)
+        if extra and not found:
+            fix += f', or install JAX for it: pip install "jax[{extra}]"'
+        raise RuntimeError(f"no device {str(where)!r} here: JAX sees {has}.\nFix: {fix}")
     return found[index]
