@@ -14,12 +14,11 @@ from gradwalk.inspect.no_grad.answer import Cut, WhyNoGrad
 from gradwalk.inspect.no_grad.cuts import (
     Cause,
     all_zero,
-    came_back,
     closed,
     is_flat,
-    stand_ins,
     vanished,
 )
+from gradwalk.inspect.no_grad.look_alikes import came_back, stand_ins
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.from_graph import _add
