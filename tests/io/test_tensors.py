@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 import struct
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 
 import gradwalk as gw
 from gradwalk.io import FileError, safetensors_files
+from gradwalk.io.errors import foreign
 
 DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 STATE = {
@@ -222,6 +224,14 @@ def test_hostile_files_are_refused(content: bytes, message: str, tmp_path: Path)
         gw.load_run(path)
     with pytest.raises(FileError):
         gw.io.load_npz(path)
+
+
+def test_the_length_of_a_header_may_begin_like_a_pickle() -> None:
+    for length in (0x0280, 0x030480, 0x010580, 0x950480):
+        assert foreign(length.to_bytes(8, "little")) is None
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        for content in (None, 1, "a", list(range(300)), {"x": 1.0}):
+            assert foreign(pickle.dumps(content, protocol)[:8]) is not None, (protocol, content)
 
 
 def test_a_pickle_is_never_executed(tmp_path: Path) -> None:

@@ -53,9 +53,13 @@ def content_of(path: Path) -> Iterator[None]:
 
 def foreign(start: bytes) -> str | None:
     """Describe a file of another format by its first bytes."""
-    # The length of a header can begin like a pickle, and then is followed by zeros.
-    pickled = start[:1] == b"\x80" and start[1:2] in b"\2\3\4\5" and start[2:8].strip(b"\0")
-    if pickled or start.startswith(b"PK\x03\x04"):
+    # The length of a header can begin like a pickle. It has four bytes at most, and zeros follow;
+    # what follows in a pickle is not zero, or it is the length of a frame.
+    framed = start[2:3] == b"\x95" and start[3:4] != b"\0"
+    pickled = start[:1] == b"\x80" and start[1:2] in b"\2\3\4\5"
+    if (pickled and (framed or len(start) < 8 or start[4:8].strip(b"\0"))) or start.startswith(
+        b"PK\x03\x04"
+    ):
         return (
             "it is a zip or pickle file, such as torch.save or numpy.savez writes. Unpickling "
             "can execute code, so gradwalk never does it. Fix: for PyTorch, "
