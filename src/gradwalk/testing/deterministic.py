@@ -28,6 +28,9 @@ _SEED = (
 )
 
 
+_CONSTANT = "a tensor that no recorded operation made has other numbers in each run."
+
+
 def assert_deterministic(model: Any, loss_fn: Callable[..., Any], batch: Any) -> None:
     """Raise AssertionError if two runs from the same seed differ in a bit, forward or backward.
 
@@ -63,17 +66,25 @@ def _compare(model: Any, run: Callable[[], Any], data: Any) -> None:
     headline = f"{title_of(model)} is not deterministic: two runs from the same seed differ"
     first = _first_other_value(*traces)
     if first is not None:
-        node = traces[0].nodes[first]
-        same = "from the same operands" if node.op else "which is a constant of the computation"
+        op = traces[0].nodes[first].op
         raise failure(
             f"{headline}, first in this result:",
-            *place(traces[0], first),
-            ("why", f"{node.op or 'a tensor'} gave other numbers {same}."),
+            *_place(traces[0], first),
+            ("why", f"{op} gave other numbers from the same operands." if op else _CONSTANT),
             fix=_SEED,
         )
     other = [name for name in gradients[0] if gradients[0][name] != gradients[1][name]]
     if other:
         raise _of_gradients(headline, traces, other)
+
+
+def _place(trace: Trace, index: int) -> list[tuple[str, Any]]:
+    """Where a result is made, or where it is first used if that is unknown."""
+    node, consumers = trace.nodes[index], trace.consumers[index]
+    entries = place(trace, index)
+    if node.line is None and consumers:
+        return [entries[0], *place(trace, consumers[0][0])[1:]]
+    return entries
 
 
 def _first_other_value(one: Trace, other: Trace) -> int | None:
@@ -90,7 +101,7 @@ def _first_other_value(one: Trace, other: Trace) -> int | None:
 
 def _of_gradients(headline: str, traces: list[Trace], names: list[str]) -> AssertionError:
     """The forward passes agree, the gradients do not."""
-    entries: list[tuple[str, Any]] = [("gradients", listed(names, 6))]
+    entries: list[tuple[str, Any]] = [("grad of", listed(names, 6))]
     one, other = (trace.sweeps[-1].grads if trace.sweeps else {} for trace in traces)
     apart = [i for i in one if _values(one[i]) != _values(other.get(i, ()))]
     if apart:  # the last in the order of computation is the first that backward reached

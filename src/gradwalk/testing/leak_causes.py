@@ -9,7 +9,7 @@ from gradwalk.testing.leaks import Leak
 _SOFTMAX = frozenset(("softmax", "log_softmax", "safe_softmax", "logsumexp"))
 _ATTENTION = frozenset(("attention", "masked_attention", "grouped_attention"))
 _BATCH_NORM = frozenset(("batch_norm", "batch_norm_update"))
-_RECURRENT = frozenset(("lstm", "gru", "rnn", "rnn_tanh", "rnn_relu"))
+_RECURRENT = ("lstm", "gru", "rnn")  # beginnings
 _MOVES = frozenset(
     ("reshape", "permute", "flip", "roll", "getitem", "index_select", "gather", "concatenate",
      "stack", "expand", "unfold", "repeat", "as_strided")
@@ -20,7 +20,7 @@ _PRODUCTS = frozenset(("matmul", "addmm", "linear", "einsum", "tensordot", "dot"
 def time_leak(leak: Leak) -> tuple[str, str]:
     """Cause and fix of an operation that carries later positions into earlier ones."""
     op, axis = leak.node.op, _axis_words(leak)
-    pair = any(len(clean.axes) == 2 for clean in leak.operands)
+    pair = any(len(clean.axes) == 2 and not clean.merged for clean in leak.operands)
     if op in _ATTENTION:
         mask = "its mask lets a position" if op == "masked_attention" else "every position can"
         return (
@@ -44,7 +44,7 @@ def time_leak(leak: Leak) -> tuple[str, str]:
             "it reads later positions: it is padded on both sides.",
             "pad on the left only: F.pad(x, (dilation * (kernel - 1), 0)) and padding=0.",
         )
-    if op in _RECURRENT:
+    if op.startswith(_RECURRENT):
         return "it runs backward in time.", "bidirectional=False."
     if _is_batch_norm(leak):
         return _batch_norm(leak, "positions")
@@ -82,7 +82,7 @@ def row_leak(leak: Leak) -> tuple[str, str]:
             f"it normalises{axis}, over the batch.",
             "a softmax over the classes, the keys or the features: dim=-1.",
         )
-    if op in _ATTENTION or op in _RECURRENT:
+    if op in _ATTENTION or op.startswith(_RECURRENT):
         return (
             "it takes the rows of the batch for positions in time.",
             "batch_first=True, or inputs of shape (time, batch, features).",

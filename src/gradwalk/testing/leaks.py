@@ -52,6 +52,9 @@ class LeakSearch:
 
     def first(self, output: Edge) -> Leak | None:
         """The first operation that leaks on the way to an output that is not clean."""
+        for node in self.trace:  # operands first: the search for what is clean does not recurse
+            for k in range(len(node.metas)):
+                self.clean(Edge(node.index, k))
         for by_gradient in (True, False) if self.trace.sweeps else (False,):
             found = sorted(self._leaking(output, by_gradient), key=lambda node: node.index)
             if found:
@@ -125,10 +128,15 @@ class LeakSearch:
         for axis in exact:
             if not _any_but(found, axis)[self.kept].any():
                 return Clean((axis,))
-        if not exact or self._may_be_merged(edge, len(exact)):
+        if self._may_be_merged(edge, len(exact)):
             for axis, length in enumerate(found.shape):
                 if self._is_clean_in(_any_but(found, axis), length):
                     return Clean((axis,), merged=True)
+            for axis, (length, inner) in enumerate(zip(found.shape, found.shape[1:])):
+                if self._may_be_split(length * inner):
+                    joined = found.reshape(*found.shape[:axis], -1, *found.shape[axis + 2 :])
+                    if self._is_clean_in(_any_but(joined, axis), length * inner):
+                        return Clean((axis, axis + 1), merged=True)
         for i, first in enumerate(exact):
             for second in exact[i + 1 :]:
                 part = found.compress(self.kept, first).compress(self.kept, second)
@@ -137,14 +145,21 @@ class LeakSearch:
         return None
 
     def _may_be_merged(self, edge: Edge, exact: int) -> bool:
-        """Whether the axis went into another one, though some axis has its length by chance."""
+        """Whether the axis went into another one, though some axis has its length by chance.
+
+        What a reshape has mixed is not clean again because the next one undoes its axes alone.
+        """
         count = len(self.kept)
         operands = [e for _, e in self.trace.nodes[edge.node].edges if self._differs(e)]
-        return any(
-            (clean := self.clean(e)) is not None
-            and (clean.merged or self.trace.shape_of(e).count(count) > exact)
-            for e in operands
-        )
+        clean = [(e, found) for e in operands if (found := self.clean(e)) is not None]
+        if not exact:
+            return not operands or bool(clean)
+        return any(f.merged or self.trace.shape_of(e).count(count) > exact for e, f in clean)
+
+    def _may_be_split(self, length: int) -> bool:
+        """Whether two axes of this product may be ours: (chunks, positions), perhaps padded."""
+        count = len(self.kept)
+        return length == count or (self.ordered and count < length < 2 * count)
 
     def _is_clean_in(self, found: Any, length: int) -> bool:
         """Whether one axis is clean as (others, ours, others), or with padding."""

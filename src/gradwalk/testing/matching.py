@@ -171,7 +171,7 @@ def _told(
         norms = [float(np.linalg.norm(g[apart][0])) if apart in g else 0.0 for g in gradients]
         other = "" if pairs[apart] == apart else f" ({pairs[apart]} in the second)"
         entries.append(
-            ("gradient", f"{apart}{other}: norm {short(norms[0])} against {short(norms[1])}")
+            ("grad of", f"{apart}{other}: norm {short(norms[0])} against {short(norms[1])}")
         )
     first = _first_other(*traces, tolerance)
     what = "loss and gradients" if apart is not None else "losses"
@@ -192,20 +192,36 @@ def _told(
 
 
 def _first_other(one: Trace, other: Trace, tolerance: float) -> tuple[int, int, str] | None:
-    """The first aligned operations whose results differ, and in what they differ."""
+    """The first operations in which aligned results begin to differ, and how."""
     a, b = ([node for node in trace if node.op] for trace in (one, other))
     alike = [[(node.op, node.shape) for node in nodes] for nodes in (a, b)]
     matcher = SequenceMatcher(None, alike[0], alike[1], autojunk=False)
-    behind = (0, 0)
-    for block in matcher.get_matching_blocks():
-        for k in range(block.size):
-            first, second = a[block.a + k], b[block.b + k]
-            if _agree(first, second, tolerance):
-                behind = block.a + k + 1, block.b + k + 1
-                continue
-            extra = a[behind[0] : block.a + k], b[behind[1] : block.b + k]
-            return first.index, second.index, _differ(first, second, *extra)
+    aligned = [
+        (a[block.a + k], b[block.b + k])
+        for block in matcher.get_matching_blocks()
+        for k in range(block.size)
+    ]
+    for first, second in aligned:
+        if not _agree(first, second, tolerance):
+            before = (
+                _unaligned(one, first, {node.index for node, _ in aligned}),
+                _unaligned(other, second, {node.index for _, node in aligned}),
+            )
+            starts = [(nodes or [node])[0] for nodes, node in zip(before, (first, second))]
+            return starts[0].index, starts[1].index, _differ(first, second, *before)
     return None
+
+
+def _unaligned(trace: Trace, node: TraceNode, aligned: set[int]) -> list[TraceNode]:
+    """The operations without a counterpart that directly lead to a node, in order."""
+    found: set[int] = set()
+    waiting = list(node.inputs)
+    while waiting:
+        index = waiting.pop()
+        if index not in aligned and index not in found and trace.nodes[index].op:
+            found.add(index)
+            waiting += trace.nodes[index].inputs
+    return [trace.nodes[index] for index in sorted(found)]
 
 
 def _agree(one: TraceNode, other: TraceNode, tolerance: float) -> bool:
@@ -230,5 +246,5 @@ def _differ(
         return f"{one.op} has other settings: {', '.join(settings)}."
     ops = [" → ".join(node.op for node in nodes) or "nothing" for nodes in (before_a, before_b)]
     if ops[0] != ops[1]:
-        return f"between the last equal result and this one: {ops[0]} against {ops[1]}."
+        return f"{ops[0]} against {ops[1]}, between the last equal results and {one.op}."
     return f"{one.op} gives another result; its operands differ, or its constants do."
