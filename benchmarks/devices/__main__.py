@@ -42,7 +42,7 @@ ROWS: dict[str, dict[str, Make]] = {
         "torch": lstm.torch_step,
         "jax": lstm.jax_step,
     },
-    "small": {"gradwalk": small.gradwalk_step},
+    "small": {"gradwalk": small.gradwalk_step, "jax": small.jax_step},
 }
 
 

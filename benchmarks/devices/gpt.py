@@ -87,11 +87,11 @@ def gradwalk_step(size: Size, half: bool) -> Callable[[], Any]:
 
     @gw.compile
     def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
         with gw.autocast(device, dtype=gw.bfloat16, enabled=half):
             loss = gw.nn.functional.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
         return loss
 
     return lambda: step(x, y)
@@ -112,10 +112,10 @@ def torch_step(size: Size, half: bool, compiled: bool = True) -> Callable[[], An
     run = torch.compile(loss_of) if compiled else loss_of
 
     def step() -> Any:
-        optimizer.zero_grad()
         loss = run(x, y)
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
         return loss
 
     return step

@@ -30,10 +30,10 @@ def gradwalk_step() -> Callable[[], Any]:
 
     @gw.compile
     def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
         loss = gw.nn.functional.mse_loss(model(x)[0], y)
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
         return loss
 
     return lambda: step(x, y)
@@ -51,10 +51,10 @@ def torch_step() -> Callable[[], Any]:
     x, y = (torch.tensor(a, device="cuda") for a in batch())
 
     def step() -> Any:
-        optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(model(x)[0], y)
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
         return loss
 
     return step

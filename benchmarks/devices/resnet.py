@@ -58,11 +58,11 @@ def gradwalk_step() -> Callable[[], Any]:
 
     @gw.compile
     def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
         with gw.autocast(device, dtype=gw.bfloat16):
             loss = gw.nn.functional.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
         return loss
 
     return lambda: step(x, y)
@@ -82,10 +82,10 @@ def torch_step() -> Callable[[], Any]:
             return torch.nn.functional.cross_entropy(model(x), y)
 
     def step() -> Any:
-        optimizer.zero_grad()
         loss = loss_of(x, y)
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
         return loss
 
     return step

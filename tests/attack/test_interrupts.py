@@ -3,6 +3,7 @@ and the next call is right."""
 
 from __future__ import annotations
 
+import functools
 import gc
 import random
 import signal
@@ -23,45 +24,49 @@ STEPS = 3
 class Training:
     """A compiled step with all kinds of state: weights, moments, running means, two generators."""
 
-    def __init__(self, rows: int = 200) -> None:
+    def __init__(self, rows: int = 200, device: str = "cpu", backend: str = "llvm") -> None:
         gw.manual_seed(3)
         self.generator = gw.Generator()
         self.generator.manual_seed(5)
         model = gw.nn.Sequential(
             gw.nn.Linear(6, 16), gw.nn.BatchNorm1d(16), gw.nn.Dropout(0.3), gw.nn.Linear(16, 2)
-        )
+        ).to(device)
         optimizer = gw.optim.Adam(model.parameters(), lr=0.1)
         self.model, self.optimizer = model, optimizer
         self.x = gw.tensor(np.random.default_rng(0).standard_normal((rows, 6)).astype(np.float32))
+        self.x = self.x.to(device)
 
         def train(x: Any) -> Any:
             optimizer.zero_grad()
-            loss = (model(x) ** 2).mean() + gw.rand(3, generator=self.generator).sum()
+            loss = (model(x) ** 2).mean() + gw.rand(
+                3, generator=self.generator, device=device
+            ).sum()
             loss.backward()
             optimizer.step()
             return loss
 
-        self.step = gw.compile(train)
+        self.step = gw.compile(train, backend=backend)
 
     def state(self) -> list[Any]:
         """All numbers that a step changes. An optimizer that has not begun has zeros."""
         found = [
-            t.detach().numpy().copy() for t in (*self.model.parameters(), *self.model.buffers())
+            t.detach().cpu().numpy().copy()
+            for t in (*self.model.parameters(), *self.model.buffers())
         ]
         for parameter in self.model.parameters():
             kept = self.optimizer.state.get(parameter, {})
             for name in ("exp_avg", "exp_avg_sq"):
                 zeros = np.zeros(parameter.shape, np.float32)
-                found.append(kept[name].numpy().copy() if kept else zeros)
+                found.append(kept[name].cpu().numpy().copy() if kept else zeros)
             found.append(np.array(float(kept["step"]) if kept else 0.0))
         random_states = self.generator.get_state(), gw.get_rng_state()
         return [*found, *map(repr, random_states)]
 
 
-@pytest.fixture(scope="module")
-def expected() -> list[list[Any]]:
+@functools.cache
+def uninterrupted(make: Callable[[], Training]) -> list[list[Any]]:
     """The states after 0, 1, 2, ... steps that nobody interrupts."""
-    training = Training()
+    training = make()
     states = [training.state()]
     for _ in range(STEPS):
         training.step(training.x)
@@ -107,9 +112,10 @@ class Interrupt:
             sys.setprofile(None)
 
 
-def problem_after(number: int, warm: bool, expected: list[list[Any]]) -> str | None:
+def problem_after(number: int, warm: bool, make: Callable[[], Training]) -> str | None:
     """What is wrong after an interrupt at this moment of the first or second call."""
-    training = Training()
+    expected = uninterrupted(make)
+    training = make()
     if warm:
         training.step(training.x)
     interrupt = Interrupt(number)
@@ -134,10 +140,9 @@ def problem_after(number: int, warm: bool, expected: list[list[Any]]) -> str | N
     return None
 
 
-@pytest.mark.parametrize("warm", [False, True], ids=["first", "later"])
-def test_an_interrupt_at_any_moment(warm: bool, expected: list[list[Any]]) -> None:
-    """Trace, passes, plan, LLVM, run: the first call is all of them, a later one is a run."""
-    training = Training()
+def problems(warm: bool, make: Callable[[], Training]) -> dict[int, str]:
+    """What is wrong after interrupts at many moments of the first or second call."""
+    training = make()
     if warm:
         training.step(training.x)
     counting = Interrupt()
@@ -145,8 +150,14 @@ def test_an_interrupt_at_any_moment(warm: bool, expected: list[list[Any]]) -> No
     moments = list(range(1, counting.seen + 1))
     if len(moments) > 60:  # the last ones are the run
         moments = sorted({*random.Random(0).sample(moments, 12), *moments[-14:]})
-    problems = {n: found for n in moments if (found := problem_after(n, warm, expected))}
-    assert problems == {}
+    return {n: found for n in moments if (found := problem_after(n, warm, make))}
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["first", "later"])
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_an_interrupt_at_any_moment(backend: str, warm: bool) -> None:
+    """Trace, passes, plan, LLVM, run: the first call is all of them, a later one is a run."""
+    assert problems(warm, partial(Training, backend=backend)) == {}
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")

@@ -61,6 +61,10 @@ def test_arguments_count_before_variables() -> None:
         ({"WORLD_SIZE": "2"}, {}, r"WORLD_SIZE=2 is set, and RANK is not(.|\n)*Fix"),
         (TORCH | {"RANK": "8"}, {}, r"RANK=8 and WORLD_SIZE=8 contradict(.|\n)*torchrun"),
         (TORCH | {"RANK": "x"}, {}, "RANK='x' is not a whole number"),
+        (TORCH | {"RANK": "-1"}, {}, "RANK='-1' is not a whole number from 0"),
+        (TORCH | {"WORLD_SIZE": ""}, {}, "WORLD_SIZE='' is not a whole number"),
+        (TORCH | {"WORLD_SIZE": "0"}, {}, "RANK=5 and WORLD_SIZE=0 contradict"),
+        ({"WORLD_SIZE": "1", "RANK": "1"}, {}, "RANK=1 and WORLD_SIZE=1 contradict"),
         (TORCH | {"LOCAL_RANK": "4"}, {}, "LOCAL_RANK=4 is not below LOCAL_WORLD_SIZE=4"),
         (TORCH | {"MASTER_PORT": "70000"}, {}, "MASTER_PORT='70000' is not a port"),
         ({"RANK": "0", "WORLD_SIZE": "2"}, {}, r"MASTER_ADDR is not set(.|\n)*MASTER_ADDR=host0"),
@@ -71,6 +75,8 @@ def test_arguments_count_before_variables() -> None:
         ({}, {"rank": 1}, r"not given world_size(.|\n)*world_size=4"),
         ({}, {"address": "a:1"}, "neither rank nor world_size"),
         ({}, {"address": "a", "rank": 0, "world_size": 2}, r'"host:port", not \'a\''),
+        ({}, {"address": ":1", "rank": 0, "world_size": 2}, r'"host:port", not \':1\''),
+        ({}, {"address": "a:70000", "rank": 0, "world_size": 2}, "not 'a:70000'"),
         ({}, {"address": "a:1", "rank": 2, "world_size": 2}, "rank=2 and world_size=2 contradict"),
     ],
 )
@@ -79,6 +85,11 @@ def test_what_is_missing_or_contradicts_is_named(
 ) -> None:
     with pytest.raises(LaunchError, match=named):
         read_launch(environ, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_rank_is_a_number() -> None:
+    with pytest.raises(TypeError, match="rank of init\\(\\) is a whole number, not '1'"):
+        read_launch(TORCH, rank="1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ import torch
 import gradwalk as gw
 from tests.batches import batched
 from tests.ops import test_pytorch_samples as samples
+from tests.ops.half_units import wrong
 
 pytestmark = pytest.mark.slow
 
 HALVES = {torch.bfloat16: gw.bfloat16, torch.float16: gw.float16}
-DIGITS = {gw.bfloat16: (8, -126), gw.float16: (11, -14)}  # bits of precision, least exponent
 MOST = 10  # samples of one function and dtype, evenly spread
 TIES = "of equal elements, which halves often are, we name the first, PyTorch any of them"
 KNOWN = {  # what is not compared, and why
@@ -32,7 +32,6 @@ KNOWN = {  # what is not compared, and why
     "nn.functional.poisson_nll_loss": ("gradients", "PyTorch's is NaN where a target is 0"),
     "linalg.multi_dot": ("gradients", "the products inside are rounded, in another order"),
 }
-ZERO = 1e-6  # what float32 leaves of a gradient that is 0
 
 
 def array_of(tensor: torch.Tensor) -> Any:
@@ -112,17 +111,6 @@ class Run:
         return samples.flat(found)
 
 
-def units(x: Any, y: Any, half: Any) -> Any:
-    """How far apart two arrays of float64 are, in units in the last place of a half dtype."""
-    digits, least = DIGITS[half]
-    with np.errstate(all="ignore"):
-        size = np.maximum(np.abs(x), np.abs(y))
-        exponent = np.floor(np.log2(np.where((size > 0) & np.isfinite(size), size, 1)))
-        unit = 2.0 ** (np.maximum(exponent, least) - digits + 1)
-        apart = np.abs(x - y) / unit
-    return np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.nan_to_num(apart, nan=np.inf))
-
-
 def wide(x: Any) -> Any:
     return (array_of(x) if isinstance(x, torch.Tensor) else x._array).astype(np.float64)
 
@@ -135,18 +123,10 @@ def difference(one: Any, other: Any, true: Any, what: str) -> str:
     if other.dtype not in HALVES:
         return samples.difference(one._array, array_of(other), what)
     ours, theirs = wide(one), wide(other)
-    wrong = units(ours, theirs, kind) > 1
-    if wrong.any() and true is not None and tuple(true.shape) == ours.shape:
-        exact = wide(true)
-        limit = np.finfo(np.float16).max if kind == gw.float16 else 3.39e38
-        exact = np.where(np.abs(exact) > limit, np.copysign(np.inf, exact), exact)
-        with np.errstate(all="ignore"):  # no further from it than PyTorch's worst element
-            worst = np.max(np.nan_to_num(np.abs(theirs - exact), posinf=0), initial=0)
-            nearer = np.abs(ours - exact) <= np.maximum(worst, ZERO)
-        wrong &= ~nearer & (units(ours, exact, kind) > 1)
-    if not wrong.any():
+    apart = wrong(ours, theirs, None if true is None else wide(true), kind)
+    if not apart.any():
         return ""
-    at = tuple(np.argwhere(wrong)[0].tolist())
+    at = tuple(np.argwhere(apart)[0].tolist())
     exactly = f" (exactly {wide(true)[at]:.6g})" if true is not None else ""
     return f"{what} at {at}: {ours[at]:.6g}, in PyTorch {theirs[at]:.6g}{exactly}"
 
@@ -237,5 +217,5 @@ def wrong_of(name: str) -> Iterator[str]:
 
 @batched("name", samples.NAMES, key=lambda name: name[0])
 def test_as_pytorch_in_half_precision(name: str) -> None:
-    wrong = list(wrong_of(name))
-    assert not wrong, f"{len(wrong)} samples differ:\n" + "\n".join(wrong[:5])
+    found = list(wrong_of(name))
+    assert not found, f"{len(found)} samples differ:\n" + "\n".join(found[:5])

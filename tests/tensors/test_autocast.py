@@ -76,6 +76,53 @@ def test_dtypes_are_pytorchs(expression: str) -> None:
     assert f"torch.{mine.dtype}" == str(expected.dtype)
 
 
+def recurrent(
+    library: Any, kind: str, half: str | None, given: str, state: str | None
+) -> list[Any]:
+    """The outputs of a recurrent layer inside autocast, or outside in float64, and the gradient of
+    its first weight."""
+    source = np.random.default_rng(0)
+
+    def draw(*shape: int, dtype: str = "float32") -> Any:
+        drawn = library.tensor(source.uniform(-1, 1, shape).astype(np.float32))
+        return drawn.to(getattr(library, dtype if half else "float64"))
+
+    layer = getattr(library.nn, kind)(3, 5)
+    layer.load_state_dict({name: draw(*p.shape) for name, p in layer.named_parameters()})
+    x = draw(*((4, 3) if "Cell" in kind else (6, 4, 3)), dtype=given)
+    shape = (4, 5) if "Cell" in kind else (1, 4, 5)
+    states = tuple(draw(*shape, dtype=state or given) for _ in range(1 + ("LSTM" in kind)))
+    arguments = (x, states if len(states) > 1 else states[0]) if state else (x,)
+    if half is None:
+        made = layer.to(library.float64)(*arguments)
+    else:
+        with library.autocast("cpu", dtype=getattr(library, half)):
+            made = layer(*arguments)
+    outputs = [made] if not isinstance(made, tuple) else [made[0], *made[1:]]
+    outputs = [t for o in outputs for t in (o if isinstance(o, tuple) else (o,))]
+    sum(t.double().sum() for t in outputs).backward()
+    return [*(o.detach() for o in outputs), next(layer.parameters()).grad]
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"])
+def test_recurrent_layers_are_pytorchs(kind: str) -> None:
+    """In dtype; and no further from float64 than PyTorch, which rounds every gate."""
+    for half in ("bfloat16", "float16"):
+        if (kind, half) == ("LSTM", "float16"):
+            continue  # it depends on the processor whether PyTorch can, and in which dtype
+        for given in ("float32", half):
+            for state in (None, "float32", half):
+                case = half, given, state
+                exact = recurrent(torch, kind, None, given, state)
+                theirs, ours = (recurrent(m, kind, *case) for m in (torch, gw))
+                unit = 2.0**-8 if half == "bfloat16" else 2.0**-11
+                for mine, other, true in zip(ours, theirs, exact, strict=True):
+                    assert f"torch.{mine.dtype}" == str(other.dtype), case
+                    apart = np.abs(mine.double().numpy() - true.numpy()).max()
+                    allowed = np.abs(other.double().numpy() - true.numpy()).max()
+                    assert apart <= allowed + unit * true.abs().max().item(), case
+
+
 def test_gradients_have_the_dtype_of_the_parameters() -> None:
     model = gw.nn.Sequential(gw.nn.Linear(3, 4), gw.nn.ReLU(), gw.nn.Linear(4, 2))
     with gw.autocast("cpu", dtype=gw.bfloat16):

@@ -16,7 +16,11 @@ from gradwalk.compiler import pipeline
 from gradwalk.compiler.backends import BACKENDS
 from gradwalk.compiler.call.specialization import Specialization
 from gradwalk.compiler.call.writer import MISS
-from gradwalk.compiler.introspect.introspection import Introspection, warn_of_numpy
+from gradwalk.compiler.introspect.introspection import (
+    Introspection,
+    warn_of_numpy,
+    warn_of_shapes,
+)
 from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import StaleError
@@ -43,6 +47,7 @@ class Compiled(Introspection):
     _attribute: str | None  # its name in the class that it is a method of
     _warned: bool
     _warned_of_numpy: bool
+    _warned_of_shapes: bool
     _lock: threading.Lock
     _in_vain: int
     _last: Callable[..., Any]
@@ -70,7 +75,7 @@ class Compiled(Introspection):
         self.specializations: dict[Any, list[Specialization]] = {}
         self.name = getattr(function, "__qualname__", type(function).__name__)
         self.newest: Specialization | None = None  # for explain() and source()
-        self._warned = self._warned_of_numpy = False
+        self._warned = self._warned_of_numpy = self._warned_of_shapes = False
         self._in_vain = 0  # how often it was traced anew, and did the same as before
         self._lock = fork_safe(threading.Lock(), CALL)  # a program has one set of buffers
         self._last = _no_program  # the call of the program that ran last
@@ -165,6 +170,8 @@ class Compiled(Introspection):
         self._warned_of_numpy = self._warned_of_numpy or warn_of_numpy(
             self.name, specialization.executable
         )
+        if self.backend_on(specialization.trace.device) == "xla" and not self._warned_of_shapes:
+            self._warn_of_shapes(given, args, keywords)
         return specialization
 
     def _build(self, program: Program, layout: Any, device: Any) -> Any:
@@ -200,6 +207,16 @@ class Compiled(Introspection):
                 UserWarning,
                 stacklevel=5,
             )
+
+    def _warn_of_shapes(self, given: Arguments, args: Any, keywords: Any) -> None:
+        """Warn if there are programs for calls that differ in nothing but shapes."""
+        signature = given.signature
+        for known in reversed(self.specializations):
+            if known != signature and known.without_shapes() == signature.without_shapes():
+                self._warned_of_shapes = True
+                names = given.names(args, keywords, self.names)
+                warn_of_shapes(self.name, known.tensors, signature.tensors, names)
+                return
 
     def _warn_of_change(self, before: Specialization) -> None:
         """Warn of what changes all the time and has no influence, which costs a trace each time."""

@@ -39,13 +39,19 @@ def distribute(
       The result is new. Without a sharding it is whole on every device, which gathers its parts.
     """
     if not isinstance(mesh, Mesh):
-        raise TypeError(f"distribute takes a gw.Mesh, not {mesh!r}")
+        raise TypeError(
+            f"distribute takes a gw.Mesh, not {_kind(mesh)}.\n"
+            "Fix: gw.distribute(model, mesh, {...})"
+        )
     if isinstance(thing, Module):
         if sharding is not None and not isinstance(sharding, Mapping):
             raise TypeError(
                 'a model takes patterns on the names of its parameters, such as {"*weight": '
-                f"{tuple(sharding)!r}}}, not one sharding"
+                f"{checked(sharding, mesh)!r}}}, not one sharding"
             )
+        for pattern in sharding or ():
+            if not isinstance(pattern, str):
+                raise TypeError(f"a pattern is a text that matches names, not {pattern!r}")
         _distribute_model(thing, mesh, sharding or {})
         return thing
     if isinstance(thing, Optimizer):
@@ -58,6 +64,12 @@ def distribute(
         return thing
     if isinstance(sharding, Mapping):
         raise TypeError("patterns are for a model; tensors take one sharding, such as ('data',)")
+    if not isinstance(thing, (Tensor, tuple, list, dict)):
+        raise TypeError(
+            f"distribute takes a model, an optimizer or tensors, not {_kind(thing)}.\n"
+            "Fix: make an array a tensor with gw.tensor; what a compiled function uses is "
+            "distributed, not the function."
+        )
     wanted = checked(sharding or (), mesh)
     spread: Thing = mapped(
         lambda part: _spread(part, mesh, wanted) if isinstance(part, Tensor) else part, thing
@@ -82,13 +94,29 @@ def sharding_of(tensor: Tensor) -> Sharding:
 def _distribute_model(model: Module, mesh: Mesh, patterns: Mapping[str, Sharding]) -> None:
     """Choose all shardings, then move everything: an error changes nothing."""
     parameters = dict(model.named_parameters())
+    every_name = dict(model.named_parameters(remove_duplicate=False))
+    names: dict[int, list[str]] = {}  # tied parameters have several
+    for name, parameter in every_name.items():
+        names.setdefault(id(parameter), []).append(name)
     shardings = {pattern: checked(sharding, mesh) for pattern, sharding in patterns.items()}
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in parameters):
-            raise ValueError(_nothing_matches(pattern, parameters))
+    first: dict[str, str | None] = {}  # the pattern that counts for a parameter
+    unused = dict.fromkeys(patterns, "")  # a pattern before it that takes its parameters
+    for name, parameter in parameters.items():
+        found = [p for p in patterns if any(fnmatchcase(n, p) for n in names[id(parameter)])]
+        first[name] = found[0] if found else None
+        for pattern in found:
+            unused[pattern] = unused[pattern] or found[0]
+    for pattern, taken in unused.items():
+        if not taken:
+            raise ValueError(_nothing_matches(pattern, every_name))
+        if pattern not in first.values():
+            raise ValueError(
+                f"the pattern {pattern!r} has no effect: {taken!r}, before it, matches the same "
+                f"parameters, and the first counts.\nFix: write {pattern!r} before it."
+            )
     chosen: dict[str, Sharding] = {}
     for name, parameter in parameters.items():
-        used = next((p for p in patterns if fnmatchcase(name, p)), None)
+        used = first[name]
         chosen[name] = () if used is None else shardings[used]
         problem = misfit(tuple(parameter.shape), chosen[name], mesh)
         if problem:
@@ -162,9 +190,10 @@ def _moved(tensor: Tensor, mesh: Mesh, sharding: Sharding) -> Tensor:
 def checked(sharding: Sharding, mesh: Mesh) -> Sharding:
     """A sharding whose axes are all in the mesh, each at most once."""
     if isinstance(sharding, str) or not isinstance(sharding, Iterable):
+        like = sharding if isinstance(sharding, str) else next(iter(mesh.shape))
         raise TypeError(
             "a sharding is a tuple with an axis for each dimension, such as "
-            f"({sharding!r},), not {sharding!r}"
+            f"({like!r},), or () for what stays whole; not {sharding!r}"
         )
     found: Sharding = tuple(tuple(a) if isinstance(a, list) else a for a in sharding)
     named = [n for axes in found for n in (axes if isinstance(axes, tuple) else (axes,))]
@@ -193,6 +222,11 @@ def misfit(shape: tuple[int, ...], sharding: Sharding, mesh: Mesh) -> str:
                 f"mesh into {parts} equal parts"
             )
     return ""
+
+
+def _kind(thing: object) -> str:
+    """A thing in an error; a model or a batch would fill the screen."""
+    return repr(thing) if isinstance(thing, (str, int)) else type(thing).__name__
 
 
 def _nothing_matches(pattern: str, names: Iterable[str]) -> str:

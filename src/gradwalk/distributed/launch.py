@@ -78,6 +78,9 @@ def read_launch(
     rank: int | None = None,
 ) -> Launch:
     """Read the place of this process; arguments that are given count before the variables."""
+    for name, given in (("world_size", world_size), ("rank", rank)):
+        if given is not None and not isinstance(given, int):
+            raise TypeError(f"{name} of init() is a whole number, not {given!r}")
     launcher = _launcher(environ, explicit=rank is not None)
     if launcher is None:
         if (rank is None) != (world_size is None):
@@ -174,7 +177,7 @@ def _number(
         return None
     if not text.isdecimal():
         raise LaunchError(
-            f"{variable}={text!r} is not a whole number.\nFix: launch with {launcher.line}"
+            f"{variable}={text!r} is not a whole number from 0.\nFix: launch with {launcher.line}"
         )
     return int(text)
 
@@ -203,12 +206,12 @@ def _address(
     """Where rank 0 listens."""
     if address is not None:
         host, colon, port = address.removeprefix("tcp://").rpartition(":")
-        if not colon or not port.isdecimal():
+        if not host or not colon or not _is_port(port):
             raise LaunchError(f'the address of rank 0 is "host:port", not {address!r}')
         return host.strip("[]"), int(port)
     line = (launcher or LAUNCHERS[0]).line
     port = environ.get("MASTER_PORT", "")
-    if port and not (port.isdecimal() and 0 < int(port) < 65536):
+    if port and not _is_port(port):
         raise LaunchError(f"MASTER_PORT={port!r} is not a port.\nFix: launch with {line}")
     # torchrun itself listens at MASTER_PORT then, and so does PyTorch's store.
     number = int(port or DEFAULT_PORT) + (environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
@@ -227,6 +230,10 @@ def _address(
         f"MASTER_ADDR is not set, so this process cannot find rank 0 of {size}.\n"
         f"Fix: launch with {line}"
     )
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and 0 < int(text) < 65536
 
 
 def first_host(nodes: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from gradwalk.engine.guest_loaders import loaders
 from gradwalk.tensors.devices import KINDS, device
 
@@ -75,6 +77,8 @@ def _devices(kind: str | None) -> tuple[str, int]:
     if kind is None:
         kind = next(k for k in ("cuda", "tpu", "xla") if counted(k))
     kinds = [k for k in KINDS if k != "cpu"]
+    if not isinstance(kind, str):
+        raise TypeError(f"the axes of a mesh have names: gw.Mesh(data=8, model=2), not {kind!r}")
     if kind not in kinds:
         raise ValueError(f"no mesh of devices {str(kind)!r}: they are {', '.join(kinds)}")
     count = counted(kind)
@@ -91,8 +95,10 @@ def _sizes(axes: dict[str, int], kind: str, count: int) -> dict[str, int]:
     if not axes:
         raise ValueError(f"a mesh needs a named axis. Fix: gw.Mesh(data={count})")
     for name, size in axes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or (size < 1 and size != -1):
+        whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+        if not whole or (size < 1 and size != -1):
             raise ValueError(f"axis {name!r} of a mesh has a positive size, or -1; not {size!r}")
+    axes = {name: int(size) for name, size in axes.items()}
     text = " × ".join(f"{name}={size}" for name, size in axes.items())
     known = math.prod(size for size in axes.values() if size != -1)
     unknown = [name for name, size in axes.items() if size == -1]

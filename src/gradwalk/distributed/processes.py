@@ -29,6 +29,11 @@ if TYPE_CHECKING:  # few programs have several processes
 _TIMEOUT = 300.0
 _AFTERMATH = 3.0  # seconds in which an error of JAX may turn out to be another rank's death
 _OWN_WORDS = 0.3  # seconds in which a process that fails, too, says so itself
+_TOO_LATE = (
+    "gw.distributed.init() came too late: devices were used before it, {}.\n"
+    "Fix: move init() before that, to the start of the program; gw.Mesh, tensors on a device and "
+    "gw.cuda.is_available() come after it."
+)
 _FAREWELL = 5.0  # seconds that rank 0 stays for others to end first
 
 
@@ -81,7 +86,9 @@ def init(
 
 
 def _join(launch: Launch, timeout: float) -> None:
-    loaders["xla"]()  # says what to install without JAX
+    backend = loaders["xla"]()  # says what to install without JAX
+    if backend.first_use():
+        raise RuntimeError(_TOO_LATE.format(f"at {backend.first_use()}"))
     from importlib.metadata import version
 
     import jax
@@ -121,10 +128,7 @@ def _join(launch: Launch, timeout: float) -> None:
     except RuntimeError as error:
         if "before any JAX calls" not in str(error):
             raise
-        raise RuntimeError(
-            "gw.distributed.init() came after JAX was used: gw.Mesh, a device tensor or "
-            "gw.cuda.is_available() starts it.\nFix: call init() first."
-        ) from None
+        raise RuntimeError(_TOO_LATE.format("by a call of JAX")) from None
     atexit.register(destroy_process_group)
 
 

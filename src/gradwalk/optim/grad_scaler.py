@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections import defaultdict
 from typing import Any
 
 from gradwalk.engine.modes import current, no_grad
+from gradwalk.graph.abstract import AbstractNumber
 from gradwalk.ops.core.dtypes import float16
+from gradwalk.ops.elementwise.choice import where
 from gradwalk.optim.optimizer import Optimizer
 from gradwalk.tensors.tensor import Tensor
 
@@ -41,20 +46,26 @@ class GradScaler:
             raise ValueError(f"backoff_factor must be below 1, not {backoff_factor}")
         self._device = device
         self._enabled = bool(enabled)
-        self._scale = float(init_scale)
-        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
-        self._growth_interval = growth_interval
-        self._growth_tracker = 0  # good steps since the scale last changed
-        self._overflowed: dict[int, bool] = {}  # by the id of an optimizer, since `update`
-        self._stepped: set[int] = set()
+        self._kept = ScalerState(
+            scale=float(init_scale),
+            growth_factor=growth_factor,
+            backoff_factor=backoff_factor,
+            growth_interval=growth_interval,
+            growth_tracker=0,  # good steps since the scale last changed
+        )
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        """The scale and how it changes; inside a compiled function they are read at every call."""
+        self._kept.notice_tracing()
+        return self._kept.param_groups[0]
 
     def scale(self, outputs: Any) -> Any:
         """A loss, or several in lists and tuples, times the scale."""
         if not self._enabled:
             return outputs
-        self._refuse_tracing()
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            return outputs * self._numbers["scale"]
         if isinstance(outputs, (list, tuple)):
             scaled = [self.scale(output) for output in outputs]
             return type(outputs)(scaled)
@@ -64,10 +75,10 @@ class GradScaler:
         """Divide the gradients of an optimizer by the scale, in place: before they are clipped."""
         if not self._enabled:
             return
-        self._refuse_tracing()
-        if id(optimizer) in self._stepped:
+        kept, numbers = self._kept, self._numbers
+        if id(optimizer) in kept.stepped:
             raise RuntimeError("unscale_() is called after step(). Fix: call it before.")
-        if id(optimizer) in self._overflowed:
+        if id(optimizer) in kept.overflowed:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
             )
@@ -82,11 +93,13 @@ class GradScaler:
                 "model inside autocast."
             )
         overflowed: Any = False
+        factor = 1 / numbers["scale"]
         with no_grad():
             for g in gradients:
-                g.mul_(1 / self._scale)
+                g.mul_(factor)
                 overflowed = overflowed | ~g.isfinite().all()
-        self._overflowed[id(optimizer)] = bool(overflowed)
+        traced = current().tracer is not None and gradients
+        kept.overflowed[id(optimizer)] = overflowed if traced else bool(overflowed)
 
     def step(self, optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:
         """`optimizer.step()` with unscaled gradients; nothing if one of them is not finite."""
@@ -94,43 +107,40 @@ class GradScaler:
             return optimizer.step(*args, **keywords)
         if "closure" in keywords or args:
             raise RuntimeError("a closure cannot be used with a GradScaler that is enabled")
-        self._refuse_tracing()
-        if id(optimizer) in self._stepped:
+        kept = self._kept
+        kept.notice_tracing()
+        if id(optimizer) in kept.stepped:
             raise RuntimeError("step() has already been called since the last update().")
-        if id(optimizer) not in self._overflowed:
+        if id(optimizer) not in kept.overflowed:
             self.unscale_(optimizer)
-        self._stepped.add(id(optimizer))
-        return None if self._overflowed[id(optimizer)] else optimizer.step()
+        kept.stepped.add(id(optimizer))
+        overflowed = kept.overflowed[id(optimizer)]
+        if isinstance(overflowed, Tensor):
+            return _step_unless(overflowed, optimizer)
+        return None if overflowed else optimizer.step()
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Change the scale after a step: smaller if gradients overflowed, larger after
         `growth_interval` good steps in a row, or to `new_scale`."""
         if not self._enabled:
             return
-        self._refuse_tracing()
+        kept, numbers = self._kept, self._numbers
         if new_scale is not None:
-            self._scale = float(new_scale)
-        elif not self._overflowed:
-            raise RuntimeError("update() is called before step() or unscale_().")
-        elif any(self._overflowed.values()):
-            self._scale *= self._backoff_factor
-            self._growth_tracker = 0
-        else:
-            self._growth_tracker += 1
-            if self._growth_tracker == self._growth_interval:
-                self._scale *= self._growth_factor
-                self._growth_tracker = 0
-        self._overflowed.clear()
-        self._stepped.clear()
-
-    def _refuse_tracing(self) -> None:
-        if current().tracer is not None:
+            numbers["scale"] = float(new_scale)
+        elif not kept.overflowed:
             raise RuntimeError(
-                "a GradScaler inside a compiled function: whether it skips a step depends on the "
-                "gradients of each call.\nFix: compile the forward and backward pass, with the "
-                "scale as an argument, and call the scaler outside; or use bfloat16, which needs "
-                "no scaling."
+                "update() is called before step() or unscale_(). After a step inside a compiled "
+                "function it belongs there, too."
             )
+        else:
+            overflowed = functools.reduce(operator.or_, kept.overflowed.values())
+            scale, good = numbers["scale"], numbers["growth_tracker"] + 1
+            grows = good == numbers["growth_interval"]
+            grown = _either(grows, scale * numbers["growth_factor"], scale)
+            numbers["scale"] = _either(overflowed, scale * numbers["backoff_factor"], grown)
+            numbers["growth_tracker"] = _either(overflowed, 0, _either(grows, 0, good))
+        kept.overflowed.clear()
+        kept.stepped.clear()
 
     def is_enabled(self) -> bool:
         """Whether it does anything."""
@@ -138,43 +148,40 @@ class GradScaler:
 
     def get_scale(self) -> float:
         """The scale now; 1 if it is not enabled."""
-        return self._scale if self._enabled else 1.0
+        return self._numbers["scale"] if self._enabled else 1.0
 
     def get_growth_factor(self) -> float:
         """By how much the scale grows."""
-        return self._growth_factor
+        return self._numbers["growth_factor"]
 
     def set_growth_factor(self, new_factor: float) -> None:
         """Change by how much the scale grows."""
-        self._growth_factor = new_factor
+        self._numbers["growth_factor"] = new_factor
 
     def get_backoff_factor(self) -> float:
         """By how much the scale shrinks."""
-        return self._backoff_factor
+        return self._numbers["backoff_factor"]
 
     def set_backoff_factor(self, new_factor: float) -> None:
         """Change by how much the scale shrinks."""
-        self._backoff_factor = new_factor
+        self._numbers["backoff_factor"] = new_factor
 
     def get_growth_interval(self) -> int:
         """After how many good steps the scale grows."""
-        return self._growth_interval
+        return self._numbers["growth_interval"]
 
     def set_growth_interval(self, new_interval: int) -> None:
         """Change after how many good steps the scale grows."""
-        self._growth_interval = new_interval
+        self._numbers["growth_interval"] = new_interval
 
     def state_dict(self) -> dict[str, Any]:
         """The scale and how it changes, as PyTorch names them; empty if it is not enabled."""
         if not self._enabled:
             return {}
-        return {
-            "scale": self._scale,
-            "growth_factor": self._growth_factor,
-            "backoff_factor": self._backoff_factor,
-            "growth_interval": self._growth_interval,
-            "_growth_tracker": self._growth_tracker,
-        }
+        names = ("scale", "growth_factor", "backoff_factor", "growth_interval")
+        numbers = self._numbers
+        state = {name: numbers[name] for name in names}
+        return {**state, "_growth_tracker": numbers["growth_tracker"]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore a `state_dict`, ours or PyTorch's."""
@@ -184,8 +191,75 @@ class GradScaler:
             raise RuntimeError(
                 "the state is empty: it was saved from a GradScaler that was not enabled."
             )
-        self._scale = float(state_dict["scale"])
-        self._growth_factor = state_dict["growth_factor"]
-        self._backoff_factor = state_dict["backoff_factor"]
-        self._growth_interval = state_dict["growth_interval"]
-        self._growth_tracker = state_dict["_growth_tracker"]
+        numbers = self._numbers
+        for name in ("growth_factor", "backoff_factor", "growth_interval"):
+            numbers[name] = state_dict[name]
+        numbers["scale"] = float(state_dict["scale"])
+        numbers["growth_tracker"] = state_dict["_growth_tracker"]
+
+
+class ScalerState(Optimizer):
+    """What a scaler keeps. It keeps numbers as an optimizer does its learning rate: a compiled
+    function reads them at every call, and changes them."""
+
+    def __init__(self, **numbers: float) -> None:
+        self.param_groups = [{"params": [], **numbers}]
+        self.state = defaultdict(dict)
+        self.overflowed: dict[int, Any] = {}  # by the id of an optimizer, since `update`
+        self.stepped: set[int] = set()
+        self.tracer: Any = None
+
+    def notice_tracing(self) -> None:
+        """In a compiled function: capture the numbers, and forget its steps after the trace."""
+        tracer = current().tracer
+        if tracer is None or tracer is self.tracer:
+            return
+        if self.overflowed:
+            raise RuntimeError(
+                "a GradScaler inside a compiled function, after step() or unscale_() outside it.\n"
+                "Fix: call update() before, or step() and unscale_() inside."
+            )
+        self.tracer = tracer
+        tracer.steps(self)
+        tracer.undo.append(self.forget)
+
+    def forget(self) -> None:
+        """Forget the steps since `update`."""
+        self.tracer = None
+        self.overflowed.clear()
+        self.stepped.clear()
+
+
+def _either(which: Any, one: Any, other: Any) -> Any:
+    """One number or another; inside a compiled function the program chooses."""
+    if isinstance(which, bool):
+        return one if which else other
+    return current().tracer.choose(which, one, other)
+
+
+def _step_unless(overflowed: Tensor, optimizer: Optimizer) -> Any:
+    """A step inside a compiled function: it is made, and if gradients overflowed, everything is
+    what it was before. State that begins with a first gradient begins with zero then."""
+    tracer: Any = current().tracer
+    tracer.steps(optimizer)  # now all parameters that move have their state
+    moved = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    before: list[tuple[Any, dict[str, Any]]] = [
+        (p, {k: _copied(v) for k, v in optimizer.state.get(p, {}).items()}) for p in moved
+    ]
+    with no_grad():
+        parameters = [p.detach().clone() for p in moved]
+        result = optimizer.step()
+        for (p, entries), parameter in zip(before, parameters):
+            p.copy_(where(overflowed, parameter, p))
+            state = optimizer.state.get(p, {})
+            for name, now in state.items():
+                old = entries.get(name)
+                if isinstance(now, Tensor):
+                    now.copy_(where(overflowed, 0 if old is None else old, now))
+                elif isinstance(now, AbstractNumber):
+                    state[name] = _either(overflowed, old, now)
+    return result
+
+
+def _copied(entry: Any) -> Any:
+    return entry.detach().clone() if isinstance(entry, Tensor) else entry

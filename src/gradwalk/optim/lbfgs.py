@@ -63,6 +63,7 @@ class LBFGS(Optimizer):
         here = caller()
         group = self.param_groups[0]
         parameters = group["params"]
+        self._follow(parameters)
         state = self.state.setdefault(parameters[0], {"func_evals": 0, "n_iter": 0})
         first: Any = None
 

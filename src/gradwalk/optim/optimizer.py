@@ -18,7 +18,7 @@ from gradwalk.nn.constructors import declared
 from gradwalk.ops.core.dtypes import float32, is_half
 from gradwalk.optim.hooks import OptimizerHooks, watched
 from gradwalk.tensors.apply import wrap
-from gradwalk.tensors.devices import placed
+from gradwalk.tensors.devices import device_of, placed
 from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -47,6 +47,7 @@ class Optimizer(OptimizerHooks):
     """
 
     _flat_state = False  # whether state is kept for all parameters together, as one vector
+    _was_on_device = False  # whether a parameter was once elsewhere than on the CPU
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -142,6 +143,7 @@ class Optimizer(OptimizerHooks):
 
     def _update(self, parameters: list[Tensor], group: Group) -> None:
         """`update`; of half parameters in float32, so that a step rounds each of them once."""
+        self._follow(parameters)
         halves = [p for p in parameters if is_half(p._array.dtype)]
         if not halves:
             self.update(parameters, group)
@@ -159,6 +161,21 @@ class Optimizer(OptimizerHooks):
                 if tensor._array is not array:
                     array[...] = tensor._array
                     tensor._array = array
+
+    def _follow(self, parameters: list[Tensor]) -> None:
+        """Bring state to parameters that were moved to another device since the last step."""
+        if not self._was_on_device:
+            if all(type(p._array) is np.ndarray for p in parameters):
+                return
+            self._was_on_device = True
+        if modes.here.tracer is not None:
+            return  # a compiled function brings what it uses to its device
+        for p in parameters:
+            kept = self.state.get(p, {})
+            for name, value in kept.items():
+                first = value[0] if isinstance(value, list) and value else value
+                if isinstance(first, Tensor) and first.device != p.device:
+                    kept[name] = self._loaded(value, p, name)
 
     def _state_tensors(self, parameter: Tensor, group: Group) -> list[Tensor]:
         """The tensors in the state of a parameter."""
@@ -260,7 +277,7 @@ class Optimizer(OptimizerHooks):
         if array.shape != parameter.shape:
             return wrap(placed(np.array(array, parameter.dtype), parameter.device))
         made = new_state(parameter)  # divided as its parameter is
-        made._array[...] = array
+        made._array[...] = array if device_of(array) == parameter.device else placed(array, "cpu")
         return made
 
 

@@ -25,7 +25,7 @@ from gradwalk.ops.core.dtypes import (
     is_half,
     result_dtype,
 )
-from gradwalk.ops.core.halves import PRODUCTS, computed, half_of
+from gradwalk.ops.core.halves import FACTORS, PRODUCTS, computed, half_of
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.scalar.value import Value, value_beside_tensor
@@ -195,12 +195,17 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def _expanded(machine: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """An op through its definition in other ops: of halves in float32, so that it rounds once."""
+    """An op through its definition in other ops: of halves in float32, so that it rounds once.
+    Products stay products of halves; what is between those of recurrent layers is float32."""
     half = half_of([a._array for a in args if isinstance(a, Tensor)])
-    if half is None or op.name in PRODUCTS:
+    if half is None or (op.name in PRODUCTS and op.name not in FACTORS):
         return machine.expanded(op, args, attrs)
     machine.capture(*args)
-    wide = tuple([cast(a, dtype=float32) if getattr(a, "dtype", None) == half else a for a in args])
+    factors = FACTORS.get(op.name, ())
+    wide = tuple([
+        cast(a, dtype=float32) if getattr(a, "dtype", None) == half and i not in factors else a
+        for i, a in enumerate(args)
+    ])  # fmt: skip
     made = machine.expanded(op, wide, attrs)
     several = made if op.multiple else (made,)
     outputs = [cast(t, dtype=half) if is_floating(t.dtype) else t for t in several]

@@ -37,6 +37,8 @@ _IN_FLOAT32_ON_CPU = {
     *("cholesky", "inv", "certain_inv", "solve", "pinv", "det", "slogdet", "qr", "qr_complete"),
     *("eigh", "svd", "cofactor", "det_twice"),
 }
+# On the CPU PyTorch computes these in steps, and the state, this operand, decides on the results.
+_STATE_ON_CPU = {"gru": 1, "lstm": 2}
 _ON_CPU = dict.fromkeys(_IN_HALF, "half") | dict.fromkeys(_IN_FLOAT32_ON_CPU, "float32")
 _ON_DEVICES = dict.fromkeys(_IN_HALF, "half") | dict.fromkeys(_IN_FLOAT32, "float32")
 
@@ -71,7 +73,20 @@ def autocast_operands(here: Modes, op: Op, args: tuple[Any, ...], machine: Any) 
     if policy is None:
         return args
     wanted = half if policy == "half" else float32
-    return tuple([_cast(here, a, wanted) if _is_eligible(a, wanted) else a for a in args])
+    made = [_cast(here, a, wanted) if _is_eligible(a, wanted) else a for a in args]
+    if kind == "cpu" and op.name in _STATE_ON_CPU:
+        state = _STATE_ON_CPU[op.name]
+        made[state] = args[state]
+    return tuple(made)
+
+
+def in_half(tensor: Any) -> Any:
+    """A tensor in the dtype of products: the half dtype inside autocast, otherwise its own."""
+    here = current()
+    if here.autocast is None:
+        return tensor
+    half = here.autocast.dtypes.get(_device_type([tensor], here.tracer))
+    return _cast(here, tensor, half) if half is not None and _is_eligible(tensor, half) else tensor
 
 
 def _is_eligible(operand: Any, wanted: np.dtype[Any]) -> bool:

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-LIMIT = 120  # seconds for a whole job; only a broken one takes so long
+LIMIT = 600  # seconds for a whole job; only a broken one takes so long
 
 PREAMBLE = """
 import os, sys, time
@@ -26,10 +26,10 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _code(program: str | Path) -> list[str]:
+def _code(program: str | Path, preamble: str) -> list[str]:
     if isinstance(program, Path):
         return [str(program)]
-    return ["-c", PREAMBLE + textwrap.dedent(program)]
+    return ["-c", preamble + textwrap.dedent(program)]
 
 
 class LoopbackJob:
@@ -46,11 +46,12 @@ class LoopbackJob:
         arguments: tuple[object, ...] = (),
         environ: Mapping[str, str] | None = None,
         folder: Path | None = None,
+        preamble: str = PREAMBLE,
     ) -> None:
         port = free_port()
         self.processes = [
             subprocess.Popen(
-                [sys.executable, *_code(program), *map(str, arguments)],
+                [sys.executable, *_code(program, preamble), *map(str, arguments)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -65,6 +66,7 @@ class LoopbackJob:
                     "LOCAL_WORLD_SIZE": str(size),
                     "OMP_NUM_THREADS": "1",
                     "JAX_PLATFORMS": "cpu",
+                    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # programs run a few times each
                     "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
                     **(environ or {}),
                 },

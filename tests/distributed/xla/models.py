@@ -17,7 +17,9 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.query, self.key, self.value, self.project = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.query, self.key, self.value, self.project = (
+            nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4)
+        )
         self.mlp = nn.Sequential(nn.Linear(WIDTH, 32), nn.GELU(), nn.Linear(32, WIDTH))
         self.dropout = nn.Dropout(0.2)
 
@@ -48,15 +50,14 @@ class GPT(nn.Module):
 
 
 def mlp() -> Any:
-    return nn.Sequential(
-        nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3)
-    )
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
 
 
 def cnn() -> Any:
     return nn.Sequential(
         nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3),
+        nn.Conv2d(8, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
+        nn.Linear(32, 3),
     )  # fmt: skip
 
 
@@ -84,7 +85,7 @@ TENSOR = {
     },
 }  # fmt: skip
 SHARDED = {
-    "mlp": {"4.*": (), "*": ("data",)},
+    "mlp": {"2.*": (), "*": ("data",)},
     "cnn": {"8.bias": (), "8.weight": (None, "data"), "*": ("data",)},
     "gpt": {"*": ("data",)},
 }

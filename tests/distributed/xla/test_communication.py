@@ -82,8 +82,15 @@ def test_what_each_strategy_moves() -> None:
     text = str(explanation)
     assert "float32 (128/data, 64)  updated" in text and "all-gather along data (8 devices)" in text
 
-    step, size = stepped(gw.Mesh(data=4, model=2), {"0.*": ("model",), "2.weight": (None, "model")})
-    found = step.explain().programs[0].costs.collectives
+    mesh = gw.Mesh(data=4, model=2)
+    step, size = stepped(mesh, {"0.*": ("model",), "2.weight": (None, "model")})
+    explanation = step.explain()
+    assert "x  float32 (32/data, 64)" in str(explanation)
+    assert "run by xla on xla[data=4, model=2]" in str(explanation)
+    assert '"data"=4, "model"=2' in step.source(form="stablehlo")
+    assert "all-reduce" in step.source(form="hlo")
+    assert step.graph_of(gw.distribute(gw.ones(32, 64), mesh, ("data",))).nodes
+    found = explanation.programs[0].costs.collectives
     gradients = sum(one.bytes for one in found if one.axes == ("data",))
     assert size / 2 <= gradients <= size / 2 + 256  # a half of most
     activations = sum(one.bytes for one in found if one.axes == ("model",))

@@ -37,6 +37,7 @@ def test_a_mesh_is_a_device_with_named_axes() -> None:
         ({"data": -1, "model": 3}, "needs a multiple of 3 devices"),
         ({"data": -1, "model": -1}, "one axis of a mesh may be -1"),
         ({"data": 0}, "positive size, or -1; not 0"),
+        ({"data": 8.0}, "positive size, or -1; not 8.0"),
         ({"data": 8, "device": "cpu"}, "no mesh of devices 'cpu': they are cuda, tpu, xla"),
     ],
 )
@@ -95,6 +96,8 @@ def test_a_model_is_divided_by_patterns() -> None:
 @pytest.mark.parametrize(
     "patterns, complaint",
     [
+        ({"*": (), "0.*": ("data",)}, r"'0.\*' has no effect: '\*', before it(.|\n)*Fix: write"),
+        ({"*.Weight": ("data",)}, r"'\*.Weight' matches no parameter(.|\n)*'0.weight'"),
         ({"0.wieght": ("data",)}, "'0.wieght' matches no parameter(.|\n)*such as '0.weight'"),
         (
             {"*": ("data",)},
@@ -118,7 +121,7 @@ def test_the_wrong_kind_of_sharding() -> None:
         gw.distribute(own, mesh, ("data",))
     with pytest.raises(TypeError, match="patterns are for a model"):
         gw.distribute(gw.ones(8), mesh, {"*": ("data",)})
-    with pytest.raises(TypeError, match=r"such as \('data',\), not 'data'"):
+    with pytest.raises(TypeError, match=r"such as \('data',\).* not 'data'"):
         gw.distribute(gw.ones(8), mesh, "data")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"dimension 0 of its shape \(6,\).*8 equal parts"):
         gw.distribute(gw.ones(6), mesh, ("data",))
@@ -127,3 +130,63 @@ def test_the_wrong_kind_of_sharding() -> None:
     with pytest.raises(RuntimeError, match=r"two devices(.|\n)*gw.distribute\(x, mesh\)"):
         gw.ones(8, device=mesh) + gw.ones(8)
     assert (gw.ones(8, device=mesh) + np.float32(1)).device == mesh
+    for wrong in (np.ones(8), 3, gw.compile(lambda x: x)):
+        with pytest.raises(TypeError, match="takes a model, an optimizer or tensors, not "):
+            gw.distribute(wrong, mesh)
+    with pytest.raises(TypeError, match=r"takes a gw\.Mesh, not Sequential"):
+        gw.distribute(mesh, own)
+    with pytest.raises(TypeError, match=r"\(\) for what stays whole; not None"):
+        gw.distribute(own, mesh, {"*": None})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="a pattern is a text that matches names, not 0"):
+        gw.distribute(own, mesh, {0: ("data",)})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match=r"have names: gw.Mesh\(data=8, model=2\), not 8"):
+        gw.Mesh(8)  # type: ignore[arg-type]
+    assert gw.Mesh(data=np.int64(8)) == mesh
+
+
+def test_a_tied_parameter_is_found_by_each_of_its_names() -> None:
+    tied = gw.nn.Sequential(gw.nn.Embedding(8, 4), gw.nn.Linear(4, 8, bias=False))
+    tied[1].weight = tied[0].weight
+    gw.distribute(tied, gw.Mesh(data=8), {"1.weight": ("data",)})
+    assert tied[1].weight is tied[0].weight and sharding_of(tied[0].weight) == ("data", None)
+
+
+def test_a_model_is_distributed_again() -> None:
+    own = model()
+    before = own[0].weight.tolist()
+    for mesh, axis in ((gw.Mesh(data=8), "data"), (gw.Mesh(data=4, model=2), "model")):
+        for _ in range(2):
+            gw.distribute(own, mesh, {"0.*": (axis,)})
+            assert sharding_of(own[0].weight) == (axis, None) and own[0].weight.device == mesh
+    assert own[0].weight.tolist() == before
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSprop"])
+def test_the_state_of_an_optimizer_follows_parameters_that_move(kind: str) -> None:
+    """Without gw.distribute(optimizer, mesh), there and back."""
+    mesh = gw.Mesh(data=8)
+    x = gw.tensor(np.random.default_rng(0).standard_normal((8, 4)))
+
+    def parameters_after(places: Any) -> list[Any]:
+        gw.manual_seed(0)
+        own = gw.nn.Linear(4, 8, dtype=gw.float64)
+        options = {"momentum": 0.9} if kind in ("SGD", "RMSprop") else {}
+        optimizer = getattr(gw.optim, kind)(own.parameters(), lr=0.1, **options)
+        for place in places:
+            if place is mesh:
+                gw.distribute(own, mesh, {"*": ("data",)})
+            else:
+                own.to(place)
+            for _ in range(2):
+                optimizer.zero_grad()
+                (own(x.to(place)) ** 2).mean().backward()
+                optimizer.step()
+            kept = optimizer.state[own.weight].values()
+            tensors = [value for value in kept if isinstance(value, gw.Tensor)]
+            assert tensors and all(value.device == own.weight.device for value in tensors)
+            assert all(sharding_of(value) == sharding_of(own.weight) for value in tensors)
+        return [parameter.detach().cpu().numpy() for parameter in own.parameters()]
+
+    wanted, found = parameters_after(["cpu"] * 4), parameters_after(["cpu", "xla", mesh, "cpu"])
+    for one, other in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(other, one, 1e-10)

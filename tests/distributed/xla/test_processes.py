@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import gradwalk as gw
 from tests.distributed.xla.jobs import LoopbackJob
 from tests.project.checkout import ROOT
 
@@ -23,6 +24,35 @@ def run(n):
         gw.distribute(step(x), mesh).tolist()
     print("ran", n, flush=True)
 """
+
+
+def test_init_after_the_first_use_of_a_device_names_its_line() -> None:
+    assert gw.ones(2, device="xla").device.type == "xla"
+    with pytest.raises(RuntimeError, match=r"came too late: .*at \S+\.py:\d+(.|\n)*Fix: move init"):
+        gw.distributed.init("127.0.0.1:1", world_size=2, rank=0)
+    assert not gw.distributed.is_initialized()
+    gw.distributed.init("127.0.0.1:1", world_size=1, rank=0)  # alone, it may come at any time
+    try:
+        with pytest.raises(
+            RuntimeError, match=r"was called before: this is rank 0 of 1(.|\n)*once"
+        ):
+            gw.distributed.init()
+    finally:
+        gw.distributed.destroy_process_group()
+
+
+def test_init_after_the_first_call_of_jax_ends_the_job() -> None:
+    program = """
+import gradwalk as gw
+import jax, os
+if os.environ["RANK"] == "1":
+    jax.devices()
+gw.distributed.init(timeout=60)
+"""
+    job = LoopbackJob(program, preamble="")
+    assert job.wait() == [1, 1]
+    assert "Fix: move init() before that, to the start of the program" in job.err[1]
+    assert "because rank 1 (" in job.err[0], job.err[0]
 
 
 def test_two_processes_are_one_job() -> None:

@@ -3,53 +3,44 @@
 from __future__ import annotations
 
 import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import gradwalk as gw
-from gradwalk.distributed import sharding_of
-from tests.distributed.xla.models import MODELS, SHARDED, TENSOR, batches
+from tests.distributed.xla.jobs import LoopbackJob
+from tests.distributed.xla.models import MODELS
+from tests.distributed.xla.strategies import (
+    PROCESS_RUNS,
+    STEPS,
+    STRATEGIES,
+    losses,
+    strategy_losses,
+)
+from tests.project.checkout import ROOT
 
-STEPS = 20
-STRATEGIES: dict[str, tuple[dict[str, int], Any]] = {
-    "data": ({"data": 8}, {}),
-    "tensor": ({"data": 4, "model": 2}, TENSOR),
-    "sharded": ({"data": 8}, SHARDED),
-}
+TOLERANCES = {"float32": 1e-5, "float64": 1e-11}
+PROCESSES = """
+import json
+from pathlib import Path
+from tests.distributed.xla.strategies import process_losses
+Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(process_losses()))
+"""
 
 
-def losses(name: str, dtype: Any, mesh: Any = None, patterns: Any = None) -> list[float]:
-    gw.manual_seed(0)
-    model = MODELS[name]().to(dtype)
-    if mesh is None:
-        model.to("xla")
-    else:
-        gw.distribute(model, mesh, patterns)
-    optimizer = gw.optim.AdamW(model.parameters(), lr=1e-2)
-
-    def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = gw.nn.functional.cross_entropy(model(x), y.flatten())
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    run = gw.compile(step)
-    loader = gw.data.DataLoader(batches(name, dtype, STEPS), 16, shuffle=True, mesh=mesh)
-    found = []
-    for x, y in loader:
-        given = (x, y) if mesh is not None else (x.to("xla"), y.to("xla"))
-        found.append(run(*given))
-    if mesh is not None:
-        divided = {n: sharding_of(p) for n, p in model.named_parameters()}
-        assert any(any(s) for s in divided.values()) == bool(patterns)
-        for parameter, entries in optimizer.state.items():
-            assert sharding_of(entries["exp_avg"]) == sharding_of(parameter)
-        (jitted,) = run._newest().executable.jitted.values()
-        assert jitted._cache_size() == 1  # nothing moved, so it was compiled once
-    return [loss.item() for loss in found]
+@pytest.fixture(scope="module", autouse=True)
+def quickly_compiled() -> Iterator[None]:
+    """A program runs twenty times: compiling it takes most of the time."""
+    option = "jax_disable_most_optimizations"
+    before = jax.config.read(option)
+    jax.config.update(option, True)
+    yield
+    jax.config.update(option, before)
 
 
 @functools.cache
@@ -57,16 +48,25 @@ def alone(name: str, dtype: str) -> list[float]:
     return losses(name, np.dtype(dtype).type)
 
 
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-11)])
+def check(found: list[float], name: str, dtype: str) -> None:
+    assert len(found) == STEPS and found[-1] < found[0]
+    np.testing.assert_allclose(found, alone(name, dtype), TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", MODELS)
-def test_losses_are_those_of_one_device(
-    name: str, strategy: str, dtype: str, tolerance: float
-) -> None:
-    axes, patterns = STRATEGIES[strategy]
-    found = losses(name, np.dtype(dtype).type, gw.Mesh(**axes), patterns.get(name, {}))
-    assert len(found) == STEPS and found[-1] < found[0]
-    np.testing.assert_allclose(found, alone(name, dtype), tolerance)
+def test_losses_are_those_of_one_device(name: str, strategy: str, dtype: str) -> None:
+    check(strategy_losses(name, strategy, dtype), name, dtype)
+
+
+def test_losses_of_two_processes_are_those_of_one_device(tmp_path: Path) -> None:
+    """Two processes × four devices; one job for all runs, because JAX is slow to start."""
+    LoopbackJob(PROCESSES, 2, 4, (tmp_path,), folder=ROOT).succeed()
+    for rank in range(2):
+        found = json.loads((tmp_path / f"{rank}.json").read_text())
+        for (name, _, dtype), one in zip(PROCESS_RUNS, found, strict=True):
+            check(one, name, dtype)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

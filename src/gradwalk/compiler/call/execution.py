@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.call.kept_gradients import KeptGradients
 from gradwalk.compiler.call.outer_gradient import attach
 from gradwalk.compiler.call.writer import CallText, indented
 from gradwalk.compiler.capture.locations import GradientLocation, ScalarLocation
@@ -21,6 +23,7 @@ from gradwalk.compiler.tracing.outcome import Numeral, Record, Result, Slot
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of, stamp_for, touch_stamps, touch_together
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.devices import CPU
 from gradwalk.tensors.tensor import Tensor
 
 MOST_REUSED = 64 << 10  # bytes of a result whose memory a later call may use again
@@ -95,9 +98,48 @@ def _write_plain_run(text: CallText) -> None:
     executable = text.name("executable", text.specialization.executable)
     numbers = ", ".join(f"number{i}" for i in range(len(text.trace.scalars)))
     operands = f"{_arrays(text)}, specialization.arrays, [{numbers}]"
+    kept = _kept_gradients(text)
+    if kept is not None:
+        operands += ", gradients"
     text.run.append(f"results, updates = {executable}({operands})")
-    text.run += [f"result{i} = results[{i}]" for i in range(len(text.trace.program.results))]
+    results = range(len(text.trace.program.results)) if kept is None else kept.others
+    text.run += [f"result{number} = results[{i}]" for i, number in enumerate(results)]
     text.run += [f"update{i} = updates[{i}]" for i in range(len(text.trace.updated))]
+
+
+def _kept_gradients(text: CallText) -> KeptGradients | None:
+    """The gradients that the executable itself puts where they belong, on a device."""
+    trace = text.trace
+    if trace.device == CPU or trace.gradient is not None:
+        return None
+    made = Counter(t.number for t in trace.tensors if isinstance(t, Result))
+    assigned = Counter(slot for _, slot in trace.assigned)
+    elsewhere = {slot for _, slot in trace.rebound} | set(_slots(trace.result))
+    found: dict[int, tuple[int, str]] = {}  # by slot: the number of the result, and whose it is
+    for location, slot in _replaced_gradients(text):
+        kind = trace.tensors[slot]
+        if not isinstance(kind, Result) or not _is_plain(kind) or slot in elsewhere:
+            continue
+        if made[kind.number] == assigned[slot] == 1:
+            found[slot] = (kind.number, text.read(location.of))
+    if not found:
+        return None
+    text.kept = set(found)
+    kept = KeptGradients([number for number, _ in found.values()], len(trace.program.results))
+    text.use(gradients=kept)
+    text.run.append(f"gradients.holders = [{', '.join(holder for _, holder in found.values())}]")
+    return kept
+
+
+def _slots(result: Any) -> Iterator[int]:
+    """The tensors in a nested result."""
+    if isinstance(result, Slot):
+        yield result.number
+    elif isinstance(result, Record):
+        yield from _slots(list(result.attributes.values()))
+    elif isinstance(result, (tuple, list, dict)):
+        for part in result.values() if isinstance(result, dict) else result:
+            yield from _slots(part)
 
 
 def _arrays(text: CallText) -> str:
@@ -207,10 +249,19 @@ def _write_results(text: CallText, kinds: list[Any]) -> None:
 def _write_forgetting(text: CallText, slots: set[int]) -> None:
     """Forget old gradients that are about to be replaced, as `zero_grad` does in eager mode: there
     is never memory for both."""
-    unread = set(map(id, text.trace.unread))
-    for location, slot in text.trace.assigned:
-        if slot in slots and isinstance(location, GradientLocation) and id(location.of) in unread:
+    for location, slot in _replaced_gradients(text):
+        if slot in slots:
             text.run.append(text.write(location, "None"))
+
+
+def _replaced_gradients(text: CallText) -> list[tuple[GradientLocation, int]]:
+    """The gradients that a call replaces, whatever they were before, and their slots."""
+    unread = set(map(id, text.trace.unread))
+    return [
+        (location, slot)
+        for location, slot in text.trace.assigned
+        if slot is not None and isinstance(location, GradientLocation) and id(location.of) in unread
+    ]
 
 
 def _is_plain(kind: Any) -> bool:
@@ -291,11 +342,12 @@ def write_changes(text: CallText) -> None:
 def write_tensors(text: CallText) -> None:
     """Make tensors of the results, put them where they belong, and return."""
     trace, lines = text.trace, text.results
-    results = f"[{', '.join(f'result{i}' for i in range(len(trace.program.results)))}]"
-    operands = f"{text.given()}, {results}, {_arrays(text)}"
+    gradients = {trace.tensors[slot].number for slot in text.kept}  # type: ignore[union-attr]
+    names = ["None" if i in gradients else f"result{i}" for i in range(len(trace.program.results))]
+    operands = f"{text.given()}, [{', '.join(names)}], {_arrays(text)}"
     for slot, kind in enumerate(trace.tensors):
         out = f"out{slot}"
-        if slot in text.reused:
+        if slot in text.reused or slot in text.kept:
             continue
         if isinstance(kind, Result) and _is_plain(kind):
             text.use(new=object.__new__, Tensor=Tensor)
@@ -312,6 +364,8 @@ def write_tensors(text: CallText) -> None:
         tensors = f"[{', '.join(f'out{i}' for i in range(len(trace.tensors)))}]"
         lines.append(f"attach(specialization, gradient, {tensors}, {operands})")
     for location, slot_or_none in trace.assigned:
+        if slot_or_none in text.kept:
+            continue
         value = "None" if slot_or_none is None else f"out{slot_or_none}"
         lines.append(text.write(location, value))
     for i, locations in enumerate(trace.updated):

@@ -55,6 +55,7 @@ class Specialization:
         self.native = self.executable if hasattr(self.executable, "start") else None
         if hasattr(self.executable, "put_back"):
             self.executable.put_back = self.put_back
+            self.executable.name = name.rpartition(".")[2]
         self.arrays = [memory.array for memory in trace.captured]  # as last found
         self.written = trace.written
         # Where the function changes them, for an error in later eager code.

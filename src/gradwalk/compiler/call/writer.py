@@ -17,6 +17,7 @@ from gradwalk.compiler.capture.locations import (
     TensorLocation,
 )
 from gradwalk.compiler.capture.optimizers import SharedScalar
+from gradwalk.compiler.tracing.deferred_signals import USUAL, signals_deferred
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
@@ -45,10 +46,13 @@ class CallText:
         # Globals that a call assigns to:
         self.rebound: list[str] = ["due"] if specialization.due != NEVER else []
         self.reused: set[int] = set()  # slots of the tensors that exist before the run
+        self.kept: set[int] = set()  # slots of the gradients that the executable itself puts
         self.things: dict[str, Any] = {
             "MISS": MISS,
             "NOT_THERE": _NOT_THERE,
             "Interrupt": KeyboardInterrupt,
+            "USUAL": USUAL,
+            "signals_deferred": signals_deferred,
             "count": 0,  # of the calls so far
             "specialization": specialization,
             "find_again": specialization.find_again,
@@ -70,10 +74,10 @@ class CallText:
         lines += [*self.scalars, "if look:", "    return specialization.arrays"]
         if self.specialization.due != NEVER:
             lines += ["if count >= due:", "    due = check(count, args, keywords)"]
-        lines += self.run
         if self.specialization.native is None:
-            lines += self.results
+            lines += ["with signals_deferred(USUAL):", *indented([*self.run, *self.results])]
         else:
+            lines += self.run
             # What a signal's handler raises waits until all is noted that the program did; each
             # line may run again. What fails twice is an error of its own.
             lines += ["while True:", "    try:", *indented(indented([*self.results, "break"]))]

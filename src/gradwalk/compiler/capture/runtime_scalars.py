@@ -37,7 +37,7 @@ def _refusing(how: str) -> Any:
 class RuntimeScalar(AbstractNumber, Arithmetic):
     """A number known at the call, or computed from such by arithmetic."""
 
-    __slots__ = ("key", "location", "name", "read", "term", "tracer", "value")
+    __slots__ = ("key", "known", "location", "name", "read", "term", "tracer", "value")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class RuntimeScalar(AbstractNumber, Arithmetic):
         value: Any,
         read: Callable[[list[Any]], Any],
         location: Location | None = None,
+        known: bool = True,
     ) -> None:
         self.tracer = tracer
         self.name = name  # for errors
@@ -56,6 +57,7 @@ class RuntimeScalar(AbstractNumber, Arithmetic):
         self.value = value  # now, in this trace
         self.read = read  # computes it from the arguments of a later call
         self.location = location  # None for an expression
+        self.known = known  # before the call; otherwise only the program computes it
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from gradwalk.compiler.functional import numpy_calls
+from gradwalk.compiler.functional import numpy_calls, whole_ops
 from gradwalk.compiler.functional.memory_order import (
     CONTIGUOUS,
     MemoryLayout,
@@ -28,6 +28,7 @@ from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import Arithmetic
 from gradwalk.ops.index import indexing as indexing
+from gradwalk.ops.network.normalization import standardize
 from gradwalk.ops.shape import reshaping as shaping
 from gradwalk.ops.shape.rearranging import windows_op
 
@@ -331,6 +332,13 @@ class FunctionalArray(AbstractArray, Arithmetic):
     mean = numpy_calls.average
     var = numpy_calls.variance
     max = numpy_calls.largest
+
+    def moments(self, axes: tuple[int, ...]) -> tuple[Any, Any]:
+        """The mean and the variance, as where this array is normalised over these axes."""
+        if self.machine.whole(standardize) is None:
+            return self.mean(axes), self.var(axes)
+        mean, variance = whole_ops.moments(self, axes=axes)
+        return mean, variance
 
     def item(self) -> Any:
         return self.numbers("item()").item()

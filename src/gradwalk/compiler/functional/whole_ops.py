@@ -145,6 +145,15 @@ standardize_backward = define(
     shape=lambda g, x, *_, **__: x,
 )
 
+# For running statistics: computed as `standardize_forward` does, so that XLA computes them once.
+moments = _plain(
+    "moments",
+    lambda x, *, axes: (x.mean(axes), x.var(axes)),
+    "mean variance",
+    lambda x, *, axes: (tuple(n for i, n in enumerate(x) if i not in axes),) * 2,
+    statistics=2,
+)
+
 
 def _full(found: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """The mean of what is not centred is one zero: as large as the other statistics."""
@@ -260,5 +269,13 @@ WHOLE: dict[Op, Op] = {
 }
 PLAIN: tuple[Op, ...] = (
     attention_forward, attention_backward, cross_entropy_forward, cross_entropy_backward,
-    standardize_forward, standardize_backward, *sum(ACTIVATIONS.values(), ()),
+    standardize_forward, standardize_backward, moments, *sum(ACTIVATIONS.values(), ()),
 )  # fmt: skip
+
+
+def name_for_users(op: Op) -> str:
+    """The name of an op in an error: its composite's, if it is a part of one."""
+    for suffix, words in (("_forward", ""), ("_backward", "the gradient of ")):
+        if op in PLAIN and op.name.endswith(suffix):
+            return words + op.name.removesuffix(suffix)
+    return op.name

@@ -92,11 +92,13 @@ class ProgramReport(Report):
     compiled: int = 0  # of those, not in a cache
     stages: dict[str, float] = field(default_factory=dict)  # seconds
     backend: str = ""
+    where: Any = CPU  # the device or mesh
     costs: Any = None  # of a device, if XLA runs it
 
     def __str__(self) -> str:
         if not self.stages:
-            head = f"{self.title}: {_many(self.calls, 'call')}, run by {self.backend}"
+            where = "" if self.where == CPU else f" on {self.where}"
+            head = f"{self.title}: {_many(self.calls, 'call')}, run by {self.backend}{where}"
             return head if self.costs is None else f"{head}\n{self.costs}"
         return "\n".join([*self._head(), *self._table(), *self._tail()])
 
@@ -228,8 +230,15 @@ def _arguments(compiled: Compiled, specialization: Specialization) -> list[Array
     trace = specialization.trace
     names = argument_names(compiled.names, trace)
     used = {t.source.number: t for t in trace.program.sources() if isinstance(t.source, Argument)}
+    divided = isinstance(trace.device, Mesh) and specialization.executable.jitted
     return [
-        Array(names[n], term.dtype.name, term.shape, n in trace.written_arguments)
+        Array(
+            names[n],
+            term.dtype.name,
+            term.shape,
+            n in trace.written_arguments,
+            specialization.executable.sharding_of(n) if divided else (),
+        )
         for n, term in sorted(used.items())
     ]
 
@@ -251,7 +260,7 @@ def program_report(title: str, executable: Any, backend: str, where: Any = CPU) 
     program: Program = executable.program
     plan: Plan | None = executable.plan
     if plan is None:
-        report = ProgramReport(title, len(program.calls), [], backend=backend)
+        report = ProgramReport(title, len(program.calls), [], backend=backend, where=where)
         if backend == "xla" and executable.jitted:
             from gradwalk.compiler.backends.xla.program_costs import costs
 

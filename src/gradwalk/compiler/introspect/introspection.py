@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.compiler.introspect.tensor_names import source_names
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from gradwalk.compiler.introspect.explain import Explanation
     from gradwalk.inspect.trace.trace import Trace
 
-FORMS = ("llvm", "assembly")
+FORMS = {"llvm": ("llvm", "assembly"), "xla": ("stablehlo", "hlo")}  # of code, by backend
 
 
 class PrintedText(str):
@@ -68,15 +69,22 @@ class Introspection:
         return self.backend if device == CPU else "xla"
 
     def source(self, kernel: int | None = None, form: str | None = None) -> PrintedText:
-        """The kernels as LLVM text and as this machine's assembly: all, or the one with this number
-        in `explain()`. `form` is "llvm" or "assembly"; by default both."""
-        check_form(form)
+        """The code of the newest program, in one form or, by default, in both.
+
+        Kernels are LLVM text and this machine's assembly (`form` is "llvm" or "assembly"): all, or
+        the one with this number in `explain()`. A program on a device is one piece: the StableHLO
+        that XLA was given, and the HLO that it made of it ("stablehlo" or "hlo").
+        """
         newest = self._newest()
         executable = newest.executable
+        backend = self.backend_on(newest.trace.device)
+        check_form(form, backend)
+        if backend == "xla":
+            if kernel is not None:
+                raise IndexError(f"there is no kernel {kernel}: XLA compiles the whole step as one")
+            return PrintedText(executable.text(form))
         if executable.plan is None:
-            backend = self.backend_on(newest.trace.device)
-            how = "its code is not shown yet" if backend == "xla" else "op by op: there is no code"
-            return PrintedText(f"; {self.name} is run by {backend}, {how}")
+            return PrintedText(f"; {self.name} is run by {backend}, op by op: there is no code")
         kernels = executable.kernels
         if kernel is not None and not -len(kernels) <= kernel < len(kernels):
             raise IndexError(f"there is no kernel {kernel}: explain() has {len(kernels)}")
@@ -119,10 +127,11 @@ class Introspection:
         return PrintedText(listing(trace.program, source_names(self, trace)))
 
 
-def check_form(form: str | None) -> None:
-    """Reject unknown forms."""
-    if form not in (None, *FORMS):
-        raise ValueError(f"form is one of {', '.join(FORMS)}, not {form!r}")
+def check_form(form: str | None, backend: str = "llvm") -> None:
+    """Reject forms that the code of a backend does not have."""
+    forms = FORMS.get(backend, FORMS["llvm"])
+    if form not in (None, *forms):
+        raise ValueError(f"form is one of {', '.join(forms)}, not {form!r}")
 
 
 def code_of(kernel: Any, form: str | None) -> str:
@@ -152,9 +161,30 @@ def warn_of_numpy(name: str, executable: Any) -> bool:
             "(docs/compile/native-ops.md).",
         ]
     )
+    _warn_at_call(message)
+    return True
+
+
+def warn_of_shapes(name: str, before: Sequence[Any], now: Sequence[Any], names: list[str]) -> None:
+    """Warn that XLA compiles a function once more because arguments have other shapes; both
+    sequences have the `TensorSignature` of each tensor."""
+    changes = [
+        f"{argument} is {new.shape}, and was {old.shape}"
+        for argument, old, new in zip(names, before, now, strict=True)
+        if old.shape != new.shape
+    ]
+    _warn_at_call(
+        f"{name} is compiled once more, for other shapes: {'; '.join(changes)}. On a device each "
+        "shape is a program of its own, which takes seconds to compile. Fix: pad to a few sizes; "
+        "if the last batch is smaller, DataLoader(..., drop_last=True) leaves it out. This is said "
+        "once for each function."
+    )
+
+
+def _warn_at_call(message: str) -> None:
+    """Warn at the user's line that called the compiled function."""
     line = source_line(*caller())
     if line is None:
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warnings.warn(message, UserWarning, stacklevel=3)
     else:
         warnings.warn_explicit(message, UserWarning, line.file, line.line)
-    return True

@@ -73,9 +73,9 @@ def _values(
             f"the newest program of {compiled.name} was not compiled for these arguments. "
             "Fix: call it with them first."
         )
-    arguments = [tensor._array.copy() for tensor in given.tensors]
+    arguments = [np.array(tensor._array) for tensor in given.tensors]  # those of a device, too
     scalars = [location.get(given.values) for location in specialization.trace.scalars]
-    copies = [memory.copy() for memory in memories]
+    copies = [np.array(memory) for memory in memories]
     for number, generator in specialization.generators.items():
         copies[number] = GeneratorLocation(generator)._array
     values = source_values(program, arguments, copies, scalars)

@@ -26,8 +26,9 @@ def not_finite(
     return complaint(None)
 
 
-def complaint(call: Call | None) -> FloatingPointError:
-    """The error for the call that made the first number that is not finite, or for none."""
+def complaint(call: Call | None, name: str = "") -> FloatingPointError:
+    """The error for the call that made the first number that is not finite, or for none; `name` is
+    the op's, if not its own."""
     if call is None:
         return FloatingPointError(
             "an operand of the step has NaN or infinity; nothing was changed.\n"
@@ -35,7 +36,7 @@ def complaint(call: Call | None) -> FloatingPointError:
         )
     line = line_of(call)
     return FloatingPointError(
-        f"{call.op.name} made NaN or infinity of finite numbers; nothing was changed"
+        f"{name or call.op.name} made NaN or infinity of finite numbers; nothing was changed"
         + (f"\n  {line}" if line else "")
         + "\nFix: gradwalk.inspect.find_nan on the step itself says more; a smaller learning rate "
         "or clipped gradients may help."

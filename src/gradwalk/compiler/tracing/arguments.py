@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,11 @@ class Signature(NamedTuple):
     matmul_precision: str
     nesting: Hashable  # what is not a tensor or float, and where tensors and floats are
     tensors: tuple[TensorSignature, ...]
+
+    def without_shapes(self) -> Signature:
+        """What two calls have in common that differ in nothing but shapes."""
+        tensors = tuple([one._replace(shape=(), order=None) for one in self.tensors])
+        return self._replace(tensors=tensors)
 
 
 class Arguments:
@@ -69,6 +74,17 @@ class Arguments:
             tensors,
         )
         self.values: list[Any] = self.tensors + floats if floats else self.tensors
+
+    def names(self, args: Any, keywords: Any, parameters: Sequence[str]) -> list[str]:
+        """The parameter that each tensor is, or is inside of."""
+        more = [f"argument {position}" for position in range(len(parameters), len(args))]
+        named = [*zip([*parameters, *more], args, strict=False), *keywords.items()]
+        inside = {
+            id(tensor): name
+            for name, part in reversed(named)
+            for tensor in Arguments((part,), {}, frozenset(), self.signature.grad_enabled).tensors
+        }
+        return [inside[id(tensor)] for tensor in self.tensors]
 
     def _read(self, thing: Any, static: bool, known: dict[int, int], floats: list[float]) -> Any:
         if hasattr(type(thing), "_array"):

@@ -1,7 +1,8 @@
-"""Signals wait while a function is traced.
+"""Signals wait while a function is traced, and while a program runs that is not native code.
 
-A trace puts stand-ins into modules, optimizers and variables, and takes them out again. What the
-handler of a signal raises, such as Ctrl-C's KeyboardInterrupt, must not cut that short.
+A trace puts stand-ins into modules, optimizers and variables, and takes them out again; a step
+replaces memory, then counts. What the handler of a signal raises, such as Ctrl-C's
+KeyboardInterrupt, must not cut that short.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+ALL = signal.valid_signals()
+# Those whose handlers usually raise: asking for all takes as long as a small step.
+USUAL = [
+    getattr(signal, name) for name in ("SIGINT", "SIGALRM", "SIGTERM") if hasattr(signal, name)
+]
 
 _waiting: dict[int, Any] | None = None  # the frames that signals interrupted, while they wait
 
 
 @contextlib.contextmanager
-def signals_deferred() -> Iterator[None]:
+def signals_deferred(which: Iterable[int] = ALL) -> Iterator[None]:
     """Run the handlers of signals afterwards; that of a signal sent twice, at once."""
     global _waiting
     # Only the main thread runs handlers.
@@ -24,9 +31,7 @@ def signals_deferred() -> Iterator[None]:
         yield
         return
     handlers: dict[int, Any] = {
-        number: handler
-        for number in signal.valid_signals()
-        if callable(handler := signal.getsignal(number))
+        number: handler for number in which if callable(handler := signal.getsignal(number))
     }
     waiting: dict[int, Any] = {}
 

@@ -37,6 +37,7 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import float64, is_number, result_dtype
 from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
+from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape import reshaping as shaping
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import CPU, device, device_of
@@ -278,13 +279,36 @@ class Tracer(Machine):
             name = next(a.name for a in args if isinstance(a, RuntimeScalar))
             read = partial(_evaluate, op, tuple(args), attrs)
             term = self.call(op, terms, attrs)
+            certain = all(a.known for a in args if isinstance(a, RuntimeScalar))
             known = self.expressions[key] = RuntimeScalar(
-                self, name, key, term, op.on_numbers(values, attrs), read
+                self, name, key, term, op.on_numbers(values, attrs), read, known=certain
+            )
+        return known
+
+    def choose(self, which: Any, one: Any, other: Any) -> RuntimeScalar:
+        """One number or another, as the program finds a truth: a tensor or a runtime scalar."""
+        truth = which.term if isinstance(which, RuntimeScalar) else which._array.term
+        numbers = [n for n in (one, other) if isinstance(n, RuntimeScalar)]
+        keys = [n.key if isinstance(n, RuntimeScalar) else n for n in (one, other)]
+        key = ("choose", id(truth), *keys)
+        known = self.expressions.get(key)
+        if known is None:
+            terms = [n.term if isinstance(n, RuntimeScalar) else n for n in (one, other)]
+            term = self.call(where, [truth, *terms], {})
+            first = numbers[0]
+            known = self.expressions[key] = RuntimeScalar(
+                self, first.name, key, term, first.value, first.read, known=False
             )
         return known
 
     def decide(self, number: RuntimeScalar) -> bool:
         """The truth of a scalar now, which the program is guarded by."""
+        if not number.known:
+            raise untraceable(
+                f"a branch on {number!r}: it depends on gradients of this call.",
+                "decide outside the compiled function; if an optimizer decides, make one step in "
+                "each call.",
+            )
         truth = bool(number.value)
         self.decisions[number.key] = (number, truth)
         return truth

@@ -9,6 +9,7 @@ budget.
 from __future__ import annotations
 
 import html
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -293,7 +294,9 @@ class Trace:
     def __str__(self) -> str:
         """Summarize the recording: operations by kind, modules, what was kept."""
         kinds = Counter(n.op for n in self.nodes if n.op).most_common(8)
-        lines = [repr(self), "  " + ", ".join(f"{count} {op}" for op, count in kinds)]
+        listed = ", ".join(f"{count}\N{NO-BREAK SPACE}{op}" for op, count in kinds)
+        wrapped = textwrap.wrap(listed, 78, initial_indent="  ", subsequent_indent="  ")
+        lines = [repr(self), *(line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped)]
         outer = [g for g in self.groups if g.above is None]
         if outer:
             lines.append("  in " + ", ".join(g.name for g in outer[:6]))

@@ -154,14 +154,23 @@ def batch_norm(
     if running_mean is not None:
         array = input.detach()._array
         array = array.astype(float32) if is_half(array.dtype) else array
-        _follow(running_mean, array.mean(axes), momentum)
-        _follow(running_var, quietly(np.var, array, axes) * (count / (count - 1)), momentum)
+        mean, variance = _moments(array, axes)
+        _follow(running_mean, mean, momentum)
+        _follow(running_var, variance * (count / (count - 1)), momentum)
     return _rounded_as(input, _standardized(input, weight, bias, shape, axes, eps))
 
 
 def _rounded_as(input: Any, out: Any) -> Any:
     """A normalised half is a half, whatever the dtype of weight and bias; as in PyTorch."""
     return cast(out, dtype=input.dtype) if is_half(input.dtype) != is_half(out.dtype) else out
+
+
+def _moments(array: Any, axes: Axes) -> tuple[Any, Any]:
+    """The mean and the variance; a device computes them once, here and to normalize."""
+    if isinstance(array, np.ndarray):
+        return array.mean(axes), quietly(np.var, array, axes)
+    mean, variance = array.moments(axes)
+    return mean, variance
 
 
 def _follow(running: Any, now: Any, momentum: Any) -> None:
@@ -211,8 +220,9 @@ def instance_norm(
     if running_mean is not None:
         array = input.detach()._array
         array = array.astype(float32) if is_half(array.dtype) else array
-        _follow(running_mean, array.mean(axes).mean(0), momentum)
-        _follow(running_var, array.var(axes).mean(0) * (count / (count - 1)), momentum)
+        mean, variance = _moments(array, axes)
+        _follow(running_mean, mean.mean(0), momentum)
+        _follow(running_var, variance.mean(0) * (count / (count - 1)), momentum)
     return _standardized(input, weight, bias, shape, axes, eps)
 
 

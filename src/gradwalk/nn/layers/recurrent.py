@@ -19,6 +19,7 @@ from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, scan
 from gradwalk.ops.shape.reshaping import cat, split, stack
 from gradwalk.tensors import creation
+from gradwalk.tensors.autocast import in_half
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNCell"]
 
@@ -169,6 +170,8 @@ class _Recurrent(_Gated):
         biases = (part("bias_ih"), part("bias_hh")) if self.bias else None
         if self.proj_size:
             return _projected(x, state, weights, biases, part("weight_hr"), reverse)
+        if self.mode == "LSTM":  # of its steps, which cells are, PyTorch's autocast keeps the state
+            state = tuple(map(in_half, state))
         return _sequence(self.mode, x, state, weights, biases, reverse)
 
     def _initial(self, x: Any, hx: Any, batched: bool) -> list[State]:

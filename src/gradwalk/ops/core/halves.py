@@ -19,6 +19,9 @@ PRODUCTS = frozenset(
     }
 )
 
+# Which operands of recurrent layers are multiplied: x and the weights.
+FACTORS = {"lstm": (0, 3, 4), "gru": (0, 2, 3), "rnn": (0, 2, 3)}
+
 # They move elements and compute nothing; so do all views.
 MOVES = frozenset(
     {

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import AbstractArray
+from gradwalk.ops.core.dtypes import float32, is_half
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.elementwise.activation import relu, sigmoid
 from gradwalk.ops.elementwise.trigonometry import tanh
-from gradwalk.ops.shape.reshaping import split, squeeze, stack
+from gradwalk.ops.shape.reshaping import cast, split, squeeze, stack
 
 Wants = tuple[bool, ...]
 # How the rules are printed.
@@ -187,10 +188,18 @@ def _lstm_rule(
     return to_x, dh.T, dc.T, *_to_weights(effect, x, _before(out, h, reverse))
 
 
+def _product(h: Any, weight_h: Any) -> Any:
+    """The contribution of the state to the gates. Of half weights a product of halves, though the
+    state is float32."""
+    if h.dtype == float32 and is_half(weight_h.dtype):
+        h = cast(h, dtype=weight_h.dtype)
+    return h @ weight_h.mT
+
+
 def lstm_step(x: Any, h: Any, c: Any, weight_h: Any) -> tuple[Any, Any]:
     """The next h and c, in other ops; x has been multiplied by its weight."""
     size = c.shape[-1]
-    i, f, g, o = split(x + h @ weight_h.mT, size, -1)
+    i, f, g, o = split(x + _product(h, weight_h), size, -1)
     c = sigmoid(f) * c + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(c), c
 
@@ -290,7 +299,7 @@ def _gru_rule(
 def _gru_step(x: Any, h: Any, weight_h: Any, bias_h: Any) -> tuple[Any]:
     size = h.shape[-1]
     x_r, x_z, x_n = split(x, size, -1)
-    h_r, h_z, h_n = split(h @ weight_h.mT + bias_h, size, -1)
+    h_r, h_z, h_n = split(_product(h, weight_h) + bias_h, size, -1)
     n = tanh(x_n + sigmoid(x_r + h_r) * h_n)
     return (n + sigmoid(x_z + h_z) * (h - n),)
 
@@ -372,7 +381,7 @@ def _rnn_expanded(
     activation = tanh if nonlinearity == "tanh" else relu
 
     def step(x: Any, h: Any, weight_h: Any) -> tuple[Any]:
-        return (activation(x + h @ weight_h.mT),)
+        return (activation(x + _product(h, weight_h)),)
 
     return scan(step, x @ weight_x.mT + bias, (h,), (weight_h,), reverse)[0]
 

@@ -14,6 +14,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.compiler.backends.xla import machine
+from gradwalk.compiler.backends.xla.backend import OPTIONS
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import numbered
@@ -47,7 +48,7 @@ def results(jobs: Sequence[Job], arrays: Sequence[Sequence[Any]], alone: int = 1
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "bounds", lambda *call: [])  # which reads the numbers of indices
-        found: list[Any] = jax.jit(program)(arrays)
+        found: list[Any] = jax.jit(program, compiler_options=OPTIONS)(arrays)
     for number in skipped:
         found[number] = _run(jobs[number], [jax.numpy.asarray(a) for a in arrays[number]])
     return found

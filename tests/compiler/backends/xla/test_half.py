@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,8 +12,6 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
-
-HALVES = ["bfloat16", "float16"]
 
 
 class Attends(gw.nn.Module):
@@ -61,28 +60,66 @@ def test_a_training_step_inside_autocast() -> None:
         assert half != exact
 
 
-@pytest.mark.parametrize("name", HALVES)
-def test_ops_agree_with_the_cpu(name: str) -> None:
+def scaled(device: str, compiled: bool) -> tuple[list[Any], Any]:
+    """The scale, the steps made and the weights of a model, step by step, some of them skipped."""
+    gw.manual_seed(0)
+    model = gw.nn.Linear(3, 2).to(device)
+    optimizer = gw.optim.Adam(model.parameters(), lr=0.1)
+    scaler = gw.amp.GradScaler(device, init_scale=8.0, growth_interval=2)
+    x = gw.randn(4, 3).to(device)
+
+    def step(x: Any, slope: Any) -> Any:
+        optimizer.zero_grad()
+        with gw.autocast(device, dtype=gw.float16):
+            loss = (model(x) * slope).float().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    run = gw.compile(step) if compiled else step
+    found = []
+    for slope in (float("inf"), 1.0, 1.0, float("nan"), 1.0):
+        run(x, gw.tensor(slope, device=device))
+        count = [state["step"] for state in optimizer.state_dict()["state"].values()]
+        found.append((scaler.state_dict(), max(count, default=0)))
+    assert not compiled or len(run.specializations) == 1
+    return found, model.weight.detach().cpu().numpy()
+
+
+def test_a_scaler_inside_a_compiled_step() -> None:
+    eager, compiled = scaled("cpu", False), scaled("xla", True)
+    assert compiled[0] == eager[0]
+    np.testing.assert_allclose(compiled[1], eager[1], 1e-3)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_files_keep_halves(name: str, tmp_path: Path) -> None:
     dtype = getattr(gw, name)
-    x, y = (gw.randn(6, 6).to(dtype) for _ in range(2))
-    functions = (
-        *(lambda x, y: x @ y, lambda x, y: (x * y + 0.1).tanh(), lambda x, y: x.softmax(1)),
-        *(lambda x, y: x.sum(0), lambda x, y: x.std(), lambda x, y: gw.cat([x, y])[::2]),
-        *(lambda x, y: gw.nn.functional.layer_norm(x, (6,)), lambda x, y: x.cumsum(0)),
-        *(lambda x, y: gw.einsum("ij,kj->ik", x, y), lambda x, y: gw.where(x > y, x, 0)),
-    )
-    for function in functions:
-        found = []
-        for device in ("cpu", "xla"):
-            a, b = (t.to(device).detach().requires_grad_() for t in (x, y))
-            out = function(a, b)
-            assert out.dtype == dtype
-            out.sum().backward()
-            assert a.grad.dtype == dtype
-            found.append([t.detach().cpu().float().numpy() for t in (out, a.grad)])
-        unit = 2.0**-7 if name == "bfloat16" else 2.0**-10
-        for one, other in zip(*found):
-            np.testing.assert_allclose(one, other, unit, unit)
+    model = gw.nn.Linear(3, 2).to(dtype).to("xla")
+    optimizer = gw.optim.Adam(model.parameters())
+    with gw.record() as trace:
+        loss = model(gw.ones(4, 3, dtype=dtype, device="xla")).sum()
+        loss.backward()
+    optimizer.step()
+    gw.save(model.state_dict(), tmp_path / "weights.safetensors")
+    gw.save_run(tmp_path / "run", model=model, optimizer=optimizer)
+    gw.save_trace(trace, tmp_path / "trace")
+    again = gw.nn.Linear(3, 2).to(dtype).to("xla")
+    other = gw.optim.Adam(again.parameters())
+    gw.load_run(tmp_path / "run", model=again, optimizer=other)
+    loaded = gw.load(tmp_path / "weights.safetensors")
+    for key, tensor in model.state_dict().items():
+        for found in (loaded[key], again.state_dict()[key].cpu()):
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found.numpy(), tensor.cpu().numpy())
+    for mine, theirs in zip(model.parameters(), again.parameters()):
+        one, two = (o.state[p]["exp_avg"] for o, p in ((optimizer, mine), (other, theirs)))
+        assert (two.dtype, two.device) == (dtype, one.device)
+        np.testing.assert_array_equal(one.cpu().numpy(), two.cpu().numpy())
+    for before, after in zip(trace.nodes, gw.load_trace(tmp_path / "trace").nodes, strict=True):
+        one, two = np.asarray(before.value), np.asarray(after.value)
+        assert one.dtype == two.dtype == dtype
+        np.testing.assert_array_equal(one, two)
 
 
 def test_products_are_of_halves_with_sums_in_float32() -> None:

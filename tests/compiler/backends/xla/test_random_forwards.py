@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gradwalk.compiler.backends.xla.forwards.random import FORWARDS
+from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.ir import compiler_ops
 
 pytestmark = pytest.mark.slow  # XLA compiles every draw
@@ -90,6 +91,16 @@ def test_integers(shape: Any) -> None:
 @pytest.mark.parametrize("n", [0, 1, 2, 17, 1000])
 def test_permutation(n: int) -> None:
     equal("random_permutation", (n,))
+
+
+def test_words_are_those_of_other_devices() -> None:
+    """The CPU runs the rounds of Philox in a loop, other devices one after another."""
+    token = traced_for.set("cuda")
+    try:
+        equal("random_uniform", (3, 5), dtype=FLOATS[1], low=0.0, high=1.0)
+        equal("random_bernoulli", (131,), p=0.3)
+    finally:
+        traced_for.reset(token)
 
 
 def test_what_follows_a_draw_does_not_change_it() -> None:

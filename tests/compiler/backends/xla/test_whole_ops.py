@@ -46,6 +46,7 @@ def test_normalisation_far_from_zero() -> None:
     for center in (False, True):
         _, *kept = agreed(whole_ops.standardize_forward, x, axes=(1,), eps=1e-5, center=center)
         agreed(whole_ops.standardize_backward, draw((6, 7)), x, *kept, axes=(1,), center=center)
+    agreed(whole_ops.moments, x, axes=(0,))
 
 
 def test_activations() -> None:

@@ -11,17 +11,16 @@ changes no memory (`pending_steps.py`).
 from __future__ import annotations
 
 import functools
-import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Sequence
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
+from gradwalk.compiler.backends.xla.bound_memories import BoundMemories, machine_of
 from gradwalk.compiler.backends.xla.bounds import bounds, complaint, out_of_range
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
@@ -30,11 +29,13 @@ from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
 from gradwalk.compiler.backends.xla.pending_steps import Step
 from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.backends.xla.weight_gathers import WeightGathers
+from gradwalk.compiler.functional.whole_ops import name_for_users
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, random_permutation
 from gradwalk.compiler.ir.finite_errors import complaint as not_finite
 from gradwalk.compiler.ir.listing import line_of
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import (
+    Argument,
     Call,
     Constant,
     Layout,
@@ -46,6 +47,9 @@ from gradwalk.compiler.ir.program import (
     source_values,
 )
 from gradwalk.tensors.devices import device
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.call.kept_gradients import KeptGradients
 
 PASSES = ("drop_unused", "merge_equal_calls")
 CAPABILITIES = None
@@ -65,17 +69,22 @@ class XlaExecutable:
     """A program that XLA runs, on the device of the arrays it is called with."""
 
     plan = None
+    name = "program"  # of the user's function
     # Puts runtime scalars and the offsets of streams back after a step that changed nothing.
     put_back: Callable[[Sequence[Any], dict[int, int]], None] = staticmethod(lambda *_: None)
 
     def __init__(self, program: Program) -> None:
         self.program = program
         streams = _random_states(program)
-        on_host = [(t, v) for t, v in program.updates if t in streams or _is_scalar(t)]
-        changes = [(t, v) for t, v in program.updates if (t, v) not in on_host]
+        apart = [(t, v) for t, v in program.updates if t in streams or _is_scalar(t)]
+        changes = [update for update in program.updates if update not in apart]
+        # Numbers that depend on tensors, such as the scale of a GradScaler, come from the device.
+        self.fetched = [(t, v) for t, v in apart if not _from_numbers(program, v, streams)]
+        on_host = [update for update in apart if update not in self.fetched]
         self.host_program = Program(_needed(program, [v for _, v in on_host]), [], on_host)
         finite = program.must_be_finite
-        self.calls = _needed(program, [*program.results, *finite, *(v for _, v in changes)])
+        self.results = [*program.results, *(v for _, v in self.fetched)]
+        self.calls = _needed(program, [*self.results, *finite, *(v for _, v in changes)])
         self.streams = sorted(_number(t) for t in streams)
         self.new_values = {_number(t): (v, t.dtype) for t, v in changes}
         sources = program.sources()
@@ -87,50 +96,68 @@ class XlaExecutable:
         self.jitted: dict[Any, Any] = {}  # by the machine, and the shardings of the state
         self._uploaded: dict[DeviceMachine, list[Any]] = {}
         self.shapes: Any = None  # of the arguments of `_run`, once it ran
+        self._bound = BoundMemories((), (), ())
 
     def __call__(
-        self, arguments: Sequence[Any], memories: Sequence[Any], scalars: Sequence[float]
+        self,
+        arguments: Sequence[Any],
+        memories: Sequence[Any],
+        scalars: Sequence[float],
+        gradients: KeptGradients | None = None,
     ) -> tuple[list[Any], list[float]]:
-        """Run it once; new values of memories replace the old ones."""
-        here = _machine([*memories, *arguments])
+        """Run it once; new values of memories replace the old ones. `gradients` takes some of the
+        results; the others are returned."""
+        if memories is not self._bound.memories:
+            self._bound = BoundMemories(memories, self.changed, self.kept)
+        bound = self._bound
+        here = bound.machine or _machine(arguments)
         pending = here.pending
         if self.changed and not self.checked:
             pending.settle()  # it would change memory whatever became of the steps before it
         changed = self._on_host(arguments, memories, scalars)
-        operands = self._operands(here, arguments, memories, scalars)
-        here.before_run(self.program, self.shapes is None, operands)
-        if self.shapes is None:
+        operands = self._operands(here, arguments, bound, scalars)
+        first = self.shapes is None
+        here.before_run(self.program, first, operands)
+        if first:
             self.shapes = jax.tree.map(_shape_of, operands)
         jitted = self._jitted(here, operands[0], operands[1], operands[3])
+        if gradients is not None and not first:  # compiling may fail
+            gradients.forget(here)
         after, results, ok = jitted(*operands)
-        for number, value in zip(self.changed, after, strict=True):
-            _put(memories[number], value)
+        bound.put(after)
         if self.checked:
             pending.add(self._step(ok, here, operands, memories, list(scalars)))
-        updates = []
+        numbers = {}
         for target, value in changed:
             if _is_scalar(target):
-                updates.append(value.item())
+                numbers[target] = value.item()
             else:
                 memories[_number(target)][...] = value
-        if any(isinstance(a, DeviceArray) for a in (*memories, *arguments)):
-            return [DeviceArray(here, r) for r in results], updates
-        pending.settle()
-        return [np.array(r) for r in results], updates
+        for target, _ in reversed(self.fetched):
+            numbers[target] = results.pop().item()
+        updates = [numbers[target] for target, _ in self.program.updates if _is_scalar(target)]
+        if bound.machine is None and not any(isinstance(a, DeviceArray) for a in arguments):
+            pending.settle()
+            make: Any = np.array
+        else:
+            make = functools.partial(DeviceArray, here)
+        if gradients is not None:
+            gradients.put([results[n] for n in gradients.numbers], make)
+            results = [results[n] for n in gradients.others]
+        return [make(result) for result in results], updates
 
     def _operands(
-        self, here: DeviceMachine, arguments: Sequence[Any], memories: Sequence[Any], scalars: Any
+        self, here: DeviceMachine, arguments: Sequence[Any], bound: BoundMemories, scalars: Any
     ) -> tuple[Any, ...]:
         """What `_run` takes, as jax arrays."""
         constants = self._uploaded.get(here)
         if constants is None:
             constants = [here.array(t.source.array).term for t in self.constants]  # type: ignore[union-attr]
             self._uploaded[here] = constants
-        state = [_current(memories[n], here) for n in self.changed]
         return (
-            _own(state),
-            [_current(memories[n], here) for n in self.kept],
-            [np.array(memories[n]) for n in self.streams],
+            bound.state(here),
+            bound.others(here),
+            [np.array(bound.memories[n]) for n in self.streams],
             [None if a is None else here.array(a).term for a in arguments],
             np.array(scalars, np.float64),
             constants,
@@ -150,6 +177,8 @@ class XlaExecutable:
                 traced_for.set(here.device.type)
                 return self._run(whole, *operands)
 
+            run.__name__ = self.name  # XLA's name for the program, too
+
             known = jax.jit(
                 run, donate_argnums=0, out_shardings=(after, None, None), compiler_options=OPTIONS
             )
@@ -157,10 +186,30 @@ class XlaExecutable:
         return known
 
     @property
+    def lowered(self) -> Any:
+        """What XLA was given at the first call; JAX keeps it, and what XLA made of it."""
+        first = next(iter(self.jitted.values()), None)
+        if first is None:
+            raise RuntimeError("XLA has not compiled it yet. Fix: call it once, without an error.")
+        return first.lower(*self.shapes)
+
+    @property
     def compiled(self) -> Any:
         """XLA's program of the first call, to be read; it was compiled then."""
-        first = next(iter(self.jitted.values()))
-        return first.lower(*self.shapes).compile()
+        return self.lowered.compile()
+
+    def sharding_of(self, argument: int) -> Any:
+        """Over which axes of the mesh each dimension of an argument was divided at first."""
+        here, _, _ = next(iter(self.jitted))
+        return here.sharding_of(self.shapes[3][argument])
+
+    def text(self, form: str | None = None) -> str:
+        """The program as StableHLO, as XLA optimized it for the device (HLO), or both."""
+        lowered = self.lowered
+        parts = [] if form == "hlo" else [lowered.as_text()]
+        if form != "stablehlo":
+            parts.append(lowered.compile().as_text())
+        return "\n".join(part.rstrip("\n") for part in parts)
 
     def _run(
         self,
@@ -190,7 +239,7 @@ class XlaExecutable:
             value, dtype = self.new_values[number]
             now = jnp.asarray(values[value], dtype)
             after.append(jnp.where(ok, now, old) if self.checked else now)
-        return after, [jnp.asarray(values[t], t.dtype) for t in self.program.results], ok
+        return after, [jnp.asarray(values[t], t.dtype) for t in self.results], ok
 
     def _sources(
         self, state: Any, kept: Any, words: Any, given: Any, numbers: Any, constants: Any
@@ -229,8 +278,8 @@ class XlaExecutable:
         def why() -> Exception:
             """The state is what it was before this step, which is run again, op by op."""
             constants = self._uploaded[here]
-            state = [_current(memories[n], here) for n in self.changed]
-            kept = [_current(memories[n], here) for n in self.kept]
+            now = BoundMemories(memories, self.changed, self.kept)
+            state, kept = now.state(here), now.others(here)
             scalars = jnp.asarray(numbers)
             return self._first_bad(self._sources(state, kept, words, given, scalars, constants))
 
@@ -240,20 +289,18 @@ class XlaExecutable:
         """Run op by op until an index is out of range or a number is not finite, and name it."""
         for call in self.calls:
             args = [values[a] if isinstance(a, Term) else a for a in call.args]
-            line = line_of(call)
+            line, name = line_of(call), name_for_users(call.op)
             place = f"\n  {line}" if line else ""
             for bound in bounds(call.op, args, call.attrs):
                 if out_of_range(*bound):
                     said = complaint(bound)
-                    return IndexError(f"{said}, in {call.op.name}; nothing was changed{place}")
+                    return IndexError(f"{said}, in {name}; nothing was changed{place}")
             within = _evaluate([call], values)
             if within and any(map(bool, within)):  # in the body of a loop
-                return IndexError(
-                    f"an index is out of range, in a loop of {call.op.name}; nothing was "
-                    f"changed{place}"
-                )
+                said = "an index is out of range, in a loop"
+                return IndexError(f"{said}; nothing was changed{place}")
             if self.program.must_be_finite and _makes_not_finite(args, call, values):
-                return not_finite(call)
+                return not_finite(call, name)
         return not_finite(None)
 
 
@@ -270,14 +317,21 @@ def _evaluate(
         if gathers is not None:
             args = gathers.operands(call, args)
         wrong += [out_of_range(*bound) for bound in bounds(call.op, args, call.attrs)]
-        if call.op is loop:
-            outputs, within = loop_forward(_body)(*args, **call.attrs)
-            wrong += within
-        else:
-            outputs = FORWARDS[call.op.name](*args, **call.attrs)
+        with jax.named_scope(_scope(call)):
+            if call.op is loop:
+                outputs, within = loop_forward(_body)(*args, **call.attrs)
+                wrong += within
+            else:
+                outputs = FORWARDS[call.op.name](*args, **call.attrs)
         outputs = outputs if call.op.multiple else (outputs,)
         values.update(zip(call.outputs, outputs, strict=True))
     return wrong
+
+
+def _scope(call: Call) -> str:
+    """The user's line and the op, for the names of instructions in `source()` and in profiles."""
+    line = line_of(call)
+    return call.op.name if line is None else f"{Path(line.file).name}:{line.line}/{call.op.name}"
 
 
 def _body(program: Program, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -329,6 +383,12 @@ def _is_scalar(term: Term) -> bool:
     return isinstance(term.source, Scalar)
 
 
+def _from_numbers(program: Program, value: Term, streams: set[Term]) -> bool:
+    """Whether a value depends on runtime scalars and random streams alone."""
+    given = {value, *(t for call in _needed(program, [value]) for t in call.terms)}
+    return not any(isinstance(t.source, (Memory, Argument)) and t not in streams for t in given)
+
+
 def _is_large(term: Term) -> bool:
     """Whether a constant is an argument. Masks decide on shapes, so they are part of the code."""
     constant = isinstance(term.source, Constant)
@@ -351,60 +411,7 @@ def _random_states(program: Program) -> set[Term]:
 
 def _machine(arrays: Sequence[Any]) -> DeviceMachine:
     """The machine of the arrays; XLA on the CPU for NumPy's."""
-    for array in arrays:
-        if isinstance(array, DeviceArray):
-            found: DeviceMachine = array.machine
-            return found
-    return machine(device("xla", 0))
-
-
-def _current(memory: Any, here: DeviceMachine) -> Any:
-    """The value of a memory; no other name refers to it but the array's own."""
-    if memory.__class__ is DeviceArray and memory.base is None:
-        return memory._term
-    return here.array(memory).term
-
-
-def _put(memory: Any, value: Any) -> None:
-    """Replace the value of a memory."""
-    if memory.__class__ is DeviceArray and memory.base is None:
-        memory._term = value
-        memory.version += 1
-    elif isinstance(memory, DeviceArray):
-        memory.assign(value)
-    else:
-        memory[...] = np.asarray(value)
-
-
-def _own(state: list[Any]) -> list[Any]:
-    """Copy what is also used elsewhere (a clone shares its original's value): the arrays returned
-    are donated, and gone after the call."""
-    if _UNSHARED is None:
-        return [jnp.copy(array) for array in state]
-    counts = _references(state)
-    if max(counts, default=0) <= _UNSHARED:
-        return state
-    return [
-        jnp.copy(array) if count > _UNSHARED else array
-        for array, count in zip(state, counts, strict=True)
-    ]
-
-
-def _references(state: list[Any]) -> list[int]:
-    count = sys.getrefcount
-    return [count(array) for array in state]
-
-
-def _unshared_count() -> int | None:
-    """What `_references` counts for an array that only a memory has."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None  # there it counts nothing useful
-
-    holder = SimpleNamespace(_term=np.zeros(1))
-    return _references([holder._term])[0]
-
-
-_UNSHARED = _unshared_count()
+    return machine_of(arrays) or machine(device("xla", 0))
 
 
 def _shape_of(array: Any) -> Any:

@@ -15,6 +15,8 @@ from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.pending_steps import PendingSteps
 from gradwalk.compiler.backends.xla.platform import devices_everywhere, jax_device, traced_for
 from gradwalk.compiler.backends.xla.platform import devices_of as devices_of
+from gradwalk.compiler.backends.xla.platform import first_use as first_use
+from gradwalk.compiler.backends.xla.program_cache import keep_programs
 from gradwalk.compiler.functional.functional_array import FunctionalArray
 from gradwalk.compiler.functional.machine import Machine, Shape
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
@@ -210,6 +212,7 @@ def _jitted(
 @functools.cache
 def machine(where: device) -> DeviceMachine:
     """The one machine of a device, or of a mesh."""
+    keep_programs()
     if isinstance(where, Mesh):
         from gradwalk.compiler.backends.xla.mesh_machine import MeshMachine
 

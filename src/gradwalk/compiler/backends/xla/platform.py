@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from gradwalk.graph.source import caller, where_text
 from gradwalk.tensors.devices import device
 
 # The kind of device that a function of JAX is being traced for: some have kernels of their own.
@@ -19,8 +20,22 @@ traced_for: ContextVar[str] = ContextVar("traced_for", default="xla")
 PLATFORMS = {"cuda": "gpu", "tpu": "tpu", "xla": "cpu"}
 
 
+_first_use: list[str] = []
+
+
+def first_use() -> str:
+    """The user's line that first asked for devices, which starts JAX; "" before it."""
+    return _first_use[0] if _first_use else ""
+
+
+def _note_use() -> None:
+    if not _first_use:
+        _first_use.append(where_text(*caller()))
+
+
 def devices_of(kind: str) -> list[Any]:
     """JAX's devices of one of our kinds; none if this machine has none."""
+    _note_use()
     try:
         return list(jax.local_devices(backend=PLATFORMS[kind]))
     except RuntimeError:
@@ -29,6 +44,7 @@ def devices_of(kind: str) -> list[Any]:
 
 def devices_everywhere(kind: str) -> list[Any]:
     """The devices of a kind in all processes, in JAX's order."""
+    _note_use()
     try:
         return list(jax.devices(PLATFORMS[kind]))
     except RuntimeError:

@@ -66,7 +66,7 @@ def directory() -> Path | None:
 def load(key: str) -> list[bytes] | None:
     """The objects stored under this key, if they exist, are ours, and are complete."""
     place = directory()
-    if place is None or not _trusted(place):
+    if place is None or not trusted(place):
         return None
     path = place / f"{key}.objects"
     try:
@@ -94,7 +94,7 @@ def store(key: str, objects: Sequence[bytes]) -> None:
         return
     temporary = place / f"{key}.{os.getpid()}.{secrets.token_hex(4)}.temporary"
     try:
-        if not _trusted(place, make=True):
+        if not trusted(place, make=True):
             return
         with open(temporary, "xb", opener=_open_private) as file:
             file.write(_pack(key, objects))
@@ -108,7 +108,7 @@ def store(key: str, objects: Sequence[bytes]) -> None:
     _stores += 1
 
 
-def sweep(place: Path, limit: int = LIMIT) -> None:
+def sweep(place: Path, limit: int = LIMIT, ending: str = ".objects") -> None:
     """Remove the least recently used files until `limit` bytes are left, and stray temporary files.
 
     Files that vanish meanwhile were removed by another process doing the same.
@@ -119,7 +119,7 @@ def sweep(place: Path, limit: int = LIMIT) -> None:
         with os.scandir(place) as entries:
             for entry in entries:
                 facts = entry.stat(follow_symlinks=False)
-                if entry.name.endswith(".objects"):
+                if entry.name.endswith(ending):
                     files.append((facts.st_mtime, facts.st_size, entry.path))
                 elif entry.name.endswith(".temporary") and now - facts.st_mtime > _STRAY_AFTER:
                     os.unlink(entry.path)
@@ -178,8 +178,8 @@ def _only_ours(facts: os.stat_result) -> bool:
     return facts.st_uid == os.geteuid() and not facts.st_mode & others
 
 
-def _trusted(place: Path, make: bool = False) -> bool:
-    """Whether the directory exists and only this user (or root) can put code into it.
+def trusted(place: Path, make: bool = False) -> bool:
+    """Whether the directory exists and only this user (or root) can put code into it; warns if not.
 
     With `make`, what is missing of it is created, once everything above it is trusted.
     """

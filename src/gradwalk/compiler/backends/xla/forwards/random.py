@@ -12,6 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.random.philox import FLOATS
 
 Shape = tuple[int, ...]
@@ -37,20 +38,31 @@ def _high_product(x: Any, factor: int) -> Any:
     return high * factor_high + (carry >> half) + (middle >> half)
 
 
-def _blocks(state: Any, skip: int, count: int) -> tuple[Any, Any, Any, Any]:
+def _blocks(state: Any, skip: int, count: int) -> tuple[Any, ...]:
     """The four words of `count` blocks, each an array."""
     seed, offset = lax.bitcast_convert_type(state, jnp.uint64)
     first = lax.iota(jnp.uint64, count) + (offset + _word(skip))
-    second = third = fourth = jnp.zeros_like(first)
-    for turn in range(ROUNDS):
-        keys = seed + _word(turn * KEY_STEPS[0]), _word(turn * KEY_STEPS[1])
-        first, second, third, fourth = (
-            _high_product(third, FACTORS[1]) ^ second ^ keys[0],
-            third * _word(FACTORS[1]),
-            _high_product(first, FACTORS[0]) ^ fourth ^ keys[1],
-            first * _word(FACTORS[0]),
-        )
-    return first, second, third, fourth
+    zeros = jnp.zeros_like(first)
+    turn = (first, zeros, zeros, zeros, seed, _word(0))
+    if (
+        traced_for.get() == "xla"
+    ):  # on the CPU, XLA would compute a block anew for each of its words
+        return lax.fori_loop(0, ROUNDS, lambda _, before: _round(*before), turn)[:4]
+    for _ in range(ROUNDS):
+        turn = _round(*turn)
+    return turn[:4]
+
+
+def _round(first: Any, second: Any, third: Any, fourth: Any, *keys: Any) -> tuple[Any, ...]:
+    """One round of Philox: the four words and the two keys after it."""
+    return (
+        _high_product(third, FACTORS[1]) ^ second ^ keys[0],
+        third * _word(FACTORS[1]),
+        _high_product(first, FACTORS[0]) ^ fourth ^ keys[1],
+        first * _word(FACTORS[0]),
+        keys[0] + _word(KEY_STEPS[0]),
+        keys[1] + _word(KEY_STEPS[1]),
+    )
 
 
 def _words(state: Any, skip: int, count: int) -> Any:
