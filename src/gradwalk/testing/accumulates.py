@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.report import short
-from gradwalk.inspect.trace.trace import Trace
 from gradwalk.testing.failures import failure, place
 from gradwalk.testing.gradient_tables import Gradients, first_apart, gradients_of, mean_of, ratio_of
 from gradwalk.testing.independence import assert_rows_independent
@@ -56,9 +55,9 @@ def assert_accumulates(
     pieces = [_piece(batch, rows, slice(k * size, (k + 1) * size)) for k in range(count)]
     with restored(model, data=batch) as beginning:
         quiet = _without_dropout(model, loss_fn, batch, beginning)
-        whole, trace = _gradients(model, loss_fn, batch, beginning, quiet)
+        whole = _gradients(model, loss_fn, batch, beginning, quiet)
         try:
-            each = [_gradients(model, loss_fn, p, beginning, quiet)[0] for p in pieces]
+            each = [_gradients(model, loss_fn, p, beginning, quiet) for p in pieces]
         except (RuntimeError, ValueError) as error:
             # Batch norm of one row has no variance; the rows influence one another then.
             _rows_apart(model, batch, quiet)
@@ -70,10 +69,20 @@ def assert_accumulates(
         name = first_apart(whole, mean)
         if name is None:
             return
-        headline = _headline(model, whole, mean, rows, count)
-        if headline is None:
+        ratio = ratio_of(whole, mean)
+        if ratio is None:
             _rows_apart(model, batch, quiet)
-        raise _told(model, headline, name, whole, mean, trace, rows, count)
+        beginning.rewind()
+        quiet()
+        with recording(is_foreign(model, batch), "stats") as trace:
+            loss_of(model, loss_fn, batch).backward()
+        loss = place(trace, trace.root)
+    if ratio is not None:
+        raise _other_factor(model, ratio, rows, count, loss)
+    norms = [
+        float(np.linalg.norm(table[name][0])) if name in table else 0.0 for table in (whole, mean)
+    ]
+    raise _other_weights(model, name, norms, rows, count, loss)
 
 
 def _rows(batch: Any) -> int:
@@ -93,12 +102,11 @@ def _gradients(
     batch: Any,
     beginning: Beginning,
     quiet: Callable[[], None],
-) -> tuple[Gradients, Trace]:
+) -> Gradients:
     beginning.rewind()
     quiet()
-    with recording(is_foreign(model, batch), "stats") as trace:
-        loss_of(model, loss_fn, batch).backward()
-    return gradients_of(model), trace
+    loss_of(model, loss_fn, batch).backward()
+    return gradients_of(model)
 
 
 def _without_dropout(
@@ -132,43 +140,32 @@ def _rows_apart(model: Any, batch: Any, quiet: Callable[[], None]) -> None:
         return
 
 
-def _headline(model: Any, whole: Gradients, mean: Gradients, rows: int, parts: int) -> str | None:
-    ratio = ratio_of(whole, mean)
-    if ratio is None:
-        return None
-    return (
+def _other_factor(
+    model: Any, ratio: float, rows: int, parts: int, loss: list[tuple[str, Any]]
+) -> AssertionError:
+    if abs(ratio - parts) < 1e-3 * parts:
+        why = "the loss is a sum over the rows."
+        fix = (
+            f'reduction="mean", or divide by the number of rows; accumulate {parts} parts of a '
+            f"mean with loss / {parts}."
+        )
+    else:
+        why = "the loss divides by another number than its rows."
+        fix = "divide by the number of rows of the batch that is given."
+    headline = (
         f"the gradients of {title_of(model)} are {short(ratio)} times as large for a batch of "
         f"{rows} rows as for its {parts} parts of {rows // parts} on average."
     )
+    return failure(headline, *loss, ("why", why), fix=fix)
 
 
-def _told(
-    model: Any,
-    headline: str | None,
-    name: str,
-    whole: Gradients,
-    mean: Gradients,
-    trace: Trace,
-    rows: int,
-    parts: int,
+def _other_weights(
+    model: Any, name: str, norms: list[float], rows: int, parts: int, loss: list[tuple[str, Any]]
 ) -> AssertionError:
-    ratio = ratio_of(whole, mean)
-    loss = place(trace, trace.root)
-    if headline is not None and ratio is not None:
-        if abs(ratio - parts) < 1e-3 * parts:
-            why = "the loss is a sum over the rows."
-            fix = (
-                f'reduction="mean", or divide by the number of rows; accumulate {parts} parts '
-                f"of a mean with loss / {parts}."
-            )
-        else:
-            why = "the loss divides by another number than its rows."
-            fix = "divide by the number of rows of the batch that is given."
-        return failure(headline, *loss, ("why", why), fix=fix)
     return failure(
         f"{title_of(model)} gives another gradient for {rows} rows than for {parts} parts of "
-        f"{rows // parts} on average, first for {name}: norm {short(_norm(whole, name))} against "
-        f"{short(_norm(mean, name))}.",
+        f"{rows // parts} on average, first for {name}: norm {short(norms[0])} against "
+        f"{short(norms[1])}.",
         *loss,
         (
             "why",
@@ -177,7 +174,3 @@ def _told(
         ),
         fix="sum the losses of the parts and divide by the count of the whole batch.",
     )
-
-
-def _norm(gradients: Gradients, name: str) -> float:
-    return float(np.linalg.norm(gradients[name][0].astype(float))) if name in gradients else 0.0

@@ -53,32 +53,39 @@ def assert_all_parameters_learn(
         for name, parameter in parameters_of(model).items()
         if parameter.requires_grad and not any(fnmatch(name, pattern) for pattern in ignore)
     }
-    given = optimizer
-    with restored(model, optimizer, batch):
-        optimizer = optimizer or _adam(model, batch, RATES[0])
-        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    with restored(model, optimizer, batch) as beginning:
+        used = optimizer or _adam(model, batch, RATES[0])
         before = {name: np.array(numbers_of(p)) for name, p in wanted.items()}
         reached: set[str] = set()
         for _ in range(STEPS_TO_LEARN):
-            for parameter in parameters_of(model).values():
-                parameter.grad = None
-            with recording(is_foreign(model, batch)) as trace:
-                loss_of(model, loss_fn, batch).backward()
+            _clear(model)
+            loss_of(model, loss_fn, batch).backward()
             reached |= {n for n, p in wanted.items() if _is_some(gradient_of(p))}
-            without = [name for name in wanted if name not in reached]
-            if not without and given is None:
+            if optimizer is None and len(reached) == len(wanted):
                 return
-            answers = {name: why_no_grad(wanted[name], trace) for name in without[:3]}
-            optimizer.step()
+            used.step()
+        without = [name for name in wanted if name not in reached]
+        held = {id(p) for group in used.param_groups for p in group["params"]}
         homeless = [name for name, p in wanted.items() if id(p) not in held]
-        after = {name: numbers_of(p) for name, p in wanted.items()}
-        still = [n for n in wanted if n in reached and np.array_equal(before[n], after[n])]
+        still = [n for n, p in wanted.items() if np.array_equal(before[n], numbers_of(p))]
+        if not (without or homeless or still):
+            return
+        if not without:
+            beginning.rewind()
+        _clear(model)
+        with recording(is_foreign(model, batch)) as trace:
+            loss_of(model, loss_fn, batch).backward()
         if without:
-            raise _without_gradient(model, without, [str(a) for a in answers.values()])
+            answers = [str(why_no_grad(wanted[name], trace)) for name in without[:3]]
+            raise _without_gradient(model, without, answers)
         if homeless:
-            raise _in_no_optimizer(model, homeless, wanted, optimizer, trace)
-        if still:
-            raise _unmoved(model, still, wanted, optimizer, trace)
+            raise _in_no_optimizer(model, homeless, wanted, used, trace)
+        raise _unmoved(model, still, wanted, used, trace)
+
+
+def _clear(model: Any) -> None:
+    for parameter in parameters_of(model).values():
+        parameter.grad = None
 
 
 def _probabilities(trace: Trace) -> int | None:
@@ -213,8 +220,7 @@ def _train(
     """The first loss, the lowest, and the goal."""
     first, goal, lowest = math.nan, -math.inf, math.inf
     for step in range(steps + 1):
-        for parameter in parameters_of(model).values():
-            parameter.grad = None
+        _clear(model)
         loss = loss_of(model, loss_fn, batch)
         value = float(loss.detach())
         if not step:

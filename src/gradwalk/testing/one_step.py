@@ -57,13 +57,24 @@ def is_foreign(model: Any, data: Any = None) -> bool:
 
 
 @contextmanager
+def unwatched(foreign: bool) -> Iterator[None]:
+    """Hide what happens inside from any `watch` of the program."""
+    if foreign:
+        from gradwalk.torch.watch.watch import aside
+
+        with aside():
+            yield
+    else:
+        yield
+
+
+@contextmanager
 def recording(foreign: bool, keep: str | None = None, budget: int | None = None) -> Iterator[Trace]:
     """Record what happens inside, apart from any `watch` of the program."""
     if foreign:
         from gradwalk.torch.record.recorder import TorchRecorder
-        from gradwalk.torch.watch.watch import aside
 
-        with aside(), TorchRecorder(keep, budget) as trace:  # a watch need not know of this step
+        with unwatched(foreign), TorchRecorder(keep, budget) as trace:
             yield trace
     else:
         with record(keep=keep, budget=budget) as trace:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradwalk.inspect.trace.live import is_tensor, is_torch_tensor, numbers_of
 from gradwalk.random.generator import default_generator
-from gradwalk.testing.one_step import is_foreign, parameters_of
+from gradwalk.testing.one_step import is_foreign, parameters_of, unwatched
 
 _REGISTERS = ("_parameters", "_buffers", "_modules")
 
@@ -34,7 +34,7 @@ def gradients_kept(model: Any) -> Iterator[None]:
 def restored(model: Any, optimizer: Any = None, data: Any = None) -> Iterator[Beginning]:
     """Restore afterwards; `rewind()` of what it yields returns to the beginning at any time."""
     beginning = Beginning(model, optimizer, data)
-    with gradients_kept(model):
+    with gradients_kept(model), unwatched(is_foreign(model, data)):
         try:
             yield beginning
         finally:
