@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from gradwalk.testing import assert_causal, assert_rows_independent
 from tests.testing.engines import both_engines, floats, model_of, tokens
@@ -271,3 +272,39 @@ def test_dropout_is_no_leak_and_other_randomness_is_told(lib):
 
 def unseeded(lib, hidden):
     return hidden + lib.tensor(np.random.default_rng().random(6), dtype=lib.float32)
+
+
+def test_a_leak_in_compiled_or_frozen_code_is_named():
+    sick = model_of(torch, CAUSAL["no mask"][0])
+    compiled = torch.compile(sick, backend="eager")
+    frozen = model_of(torch, CAUSAL["no mask"][0]).requires_grad_(False)
+    for model in (compiled, frozen):
+        with pytest.raises(AssertionError, match=r"op: +softmax"):
+            assert_causal(model, tokens(torch))
+
+
+def test_half_precision():
+    assert_causal(model_of(torch, CAUSAL["shifted mask"][1]).bfloat16(), tokens(torch))
+    with pytest.raises(AssertionError, match=r"op: +softmax"):
+        assert_causal(model_of(torch, CAUSAL["shifted mask"][0]).bfloat16(), tokens(torch))
+
+
+@pytest.mark.slow
+def test_models_of_transformers():
+    transformers = pytest.importorskip("transformers")
+    size = {
+        "vocab_size": 99, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 24, "max_position_embeddings": 32, "bos_token_id": 0,
+        "eos_token_id": 1, "pad_token_id": 0, "num_key_value_heads": 4,
+    }  # fmt: skip
+    ids = tokens(torch)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    for name in ("Llama", "Qwen2", "Mistral", "GPTNeoX", "Phi"):
+        config = getattr(transformers, f"{name}Config")(**size)
+        model = getattr(transformers, f"{name}ForCausalLM")(config)
+        assert_causal(model, inputs)
+        assert_rows_independent(model, inputs)
+    bert = transformers.BertForMaskedLM(transformers.BertConfig(**size))
+    assert_rows_independent(bert, inputs)
+    with pytest.raises(AssertionError, match=r"in: +bert.encoder.layer.0.attention.self"):
+        assert_causal(bert, inputs)

@@ -12,6 +12,7 @@ from gradwalk.testing.failures import failure, place
 from gradwalk.testing.gradient_tables import Gradients, first_apart, gradients_of, mean_of, ratio_of
 from gradwalk.testing.independence import assert_rows_independent
 from gradwalk.testing.one_step import (
+    eager,
     inputs_of,
     is_foreign,
     loss_of,
@@ -75,7 +76,7 @@ def assert_accumulates(
         beginning.rewind()
         quiet()
         with recording(is_foreign(model, batch), "stats") as trace:
-            loss_of(model, loss_fn, batch).backward()
+            loss_of(eager(model), loss_fn, batch).backward()
         loss = place(trace, trace.root)
     if ratio is not None:
         raise _other_factor(model, ratio, rows, count, loss)

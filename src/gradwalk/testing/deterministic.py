@@ -14,6 +14,7 @@ from gradwalk.testing.leaks import twins
 from gradwalk.testing.one_step import (
     ROOM,
     called,
+    eager,
     is_foreign,
     loss_of,
     parameters_of,
@@ -45,7 +46,7 @@ def assert_deterministic(model: Any, loss_fn: Callable[..., Any], batch: Any) ->
     >>> assert_deterministic(model, gw.nn.CrossEntropyLoss(), (gw.randn(8, 4), gw.arange(8) % 3))
     """
 
-    def run() -> Any:
+    def run(model: Any) -> Any:
         loss = loss_of(model, loss_fn, batch)
         loss.backward()
         return loss.detach()
@@ -56,16 +57,16 @@ def assert_deterministic(model: Any, loss_fn: Callable[..., Any], batch: Any) ->
 def assert_deterministic_forward(model: Any, inputs: Any, beginning: Beginning) -> None:
     """As `assert_deterministic`, for a call of a model without a loss."""
     beginning.rewind()
-    _compare(model, lambda: called(model, inputs), inputs)
+    _compare(model, lambda model: called(model, inputs), inputs)
 
 
-def _compare(model: Any, run: Callable[[], Any], data: Any) -> None:
+def _compare(model: Any, run: Callable[[Any], Any], data: Any) -> None:
     traces, losses = [], []
     gradients: list[dict[str, Any]] = []
     with restored(model, data=data) as beginning:
         for _ in range(2):
             beginning.rewind()
-            losses.append([_bits(numbers_of(tensor)) for tensor in tensors_in(run())])
+            losses.append([_bits(numbers_of(tensor)) for tensor in tensors_in(run(model))])
             gradients.append(_gradients(model))
         if losses[0] == losses[1] and gradients[0] == gradients[1]:
             return
@@ -73,7 +74,7 @@ def _compare(model: Any, run: Callable[[], Any], data: Any) -> None:
         for _ in range(2):
             beginning.rewind()
             with recording(is_foreign(model, data), "values", ROOM) as trace:
-                run()
+                run(eager(model))
             traces.append(trace)
             gradients.append(_gradients(model))
     headline = f"{title_of(model)} is not deterministic: two runs from the same seed differ"

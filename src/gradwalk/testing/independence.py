@@ -17,6 +17,7 @@ from gradwalk.testing.leaks import Leak, LeakSearch
 from gradwalk.testing.one_step import (
     ROOM,
     called,
+    eager,
     is_foreign,
     recording,
     tensors_in,
@@ -118,21 +119,21 @@ class _Check:
     def run(self, choices: Iterable[Any], judge: Callable[..., AssertionError]) -> None:
         """Raise what `judge` makes of the first choice of kept positions that differ."""
         with restored(self.model, data=self.inputs) as beginning:
-            before = self._output(self.inputs)
+            before = self._output(self.model, self.inputs)
             beginning.rewind()
-            again = self._output(self.inputs)
+            again = self._output(self.model, self.inputs)
             if numbers_of(before).tobytes() != numbers_of(again).tobytes():
                 assert_deterministic_forward(self.model, self.inputs, beginning)
             for kept in choices:
                 beginning.rewind()
-                after = self._output(perturbed(self.inputs, self.axis, ~kept))
+                after = self._output(self.model, perturbed(self.inputs, self.axis, ~kept))
                 changed = self._changed(before, after, kept)
                 if changed is not None:
                     leak = self._leak(kept, beginning)
                     raise judge(self.model, kept, *changed, leak)
 
-    def _output(self, inputs: Any) -> Any:
-        return self._picked(called(self.model, inputs))
+    def _output(self, model: Any, inputs: Any) -> Any:
+        return self._picked(called(model, inputs))
 
     def _picked(self, result: Any) -> Any:
         if self.pick is not None:
@@ -168,7 +169,7 @@ class _Check:
         for inputs in (self.inputs, perturbed(self.inputs, self.axis, ~kept)):
             beginning.rewind()
             with recording(foreign, "values", ROOM) as trace:
-                output = self._output(inputs)
+                output = self._output(eager(self.model), inputs)
                 if not traces:
                     self._influence(output, kept)
             traces.append(trace)

@@ -68,7 +68,7 @@ class LeakSearch:
             node = self.trace.nodes[edge.node]
             operands = [e for _, e in node.edges if self._differs(e)]
             dirty = [e for e in operands if self.clean(e) is None]
-            if not dirty:
+            if not dirty and self._differs(edge):
                 yield node
             for e in dirty:
                 if e not in seen and (not by_gradient or self._carries(e)):

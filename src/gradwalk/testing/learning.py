@@ -19,7 +19,7 @@ from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.optim.adam import Adam
 from gradwalk.testing.failures import failure, place
-from gradwalk.testing.one_step import is_foreign, loss_of, parameters_of, recording, title_of
+from gradwalk.testing.one_step import eager, is_foreign, loss_of, parameters_of, recording, title_of
 from gradwalk.testing.restored import Beginning, restored
 
 # A parameter behind a weight that starts at 0 (LoRA, the last layer of a residual branch) gets its
@@ -74,7 +74,7 @@ def assert_all_parameters_learn(
             beginning.rewind()
         _clear(model)
         with recording(is_foreign(model, batch)) as trace:
-            loss_of(model, loss_fn, batch).backward()
+            loss_of(eager(model), loss_fn, batch).backward()
         if without:
             answers = [str(why_no_grad(wanted[name], trace)) for name in without[:3]]
             raise _without_gradient(model, without, answers)
@@ -254,7 +254,7 @@ def _stuck(
     )
     beginning.rewind()
     with recording(is_foreign(model, batch)) as trace:
-        loss_of(model, loss_fn, batch).backward()
+        loss_of(eager(model), loss_fn, batch).backward()
     nan = find_nan(trace)
     if nan:
         return AssertionError(f"{failure(headline)}\n{nan}")

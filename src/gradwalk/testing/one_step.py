@@ -21,9 +21,14 @@ def parameters_of(model: Any) -> dict[str, Any]:
     return dict(model.named_parameters()) if hasattr(model, "named_parameters") else {}
 
 
+def eager(model: Any) -> Any:
+    """The model that `torch.compile` was given: compiled code cannot be recorded."""
+    return getattr(model, "_orig_mod", model)
+
+
 def title_of(model: Any) -> str:
     """What an error calls a model."""
-    return getattr(model, "__name__", type(model).__name__)
+    return getattr(model, "__name__", type(eager(model)).__name__)
 
 
 def tensors_in(thing: Any) -> Iterator[Any]:
