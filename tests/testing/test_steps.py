@@ -211,6 +211,18 @@ def test_probabilities_instead_of_logits_do_not_fit(lib):
 
 
 @both_engines
+def test_a_loss_that_broadcasts_is_named(lib):
+    def loss(output, target):
+        return ((output[:, :1] - target) ** 2).mean()
+
+    data = batch(lib)[0], lib.randn(8)
+    for check in (assert_overfits_one_batch, assert_accumulates):
+        text = fails(check, net(lib), loss, data, match="broadcasts")
+        assert "op: sub" in text and "test_steps.py" in text
+    assert_accumulates(net(lib), lambda o, t: ((o[:, 0] - t) ** 2).mean(), data)
+
+
+@both_engines
 def test_a_cut_that_keeps_a_batch_from_being_learnt_is_named(lib):
     def cut(model, x, y):
         return lib.nn.functional.mse_loss(model[2](model[1](model[0](x)).detach()) * 0, y_of(lib))
@@ -241,6 +253,22 @@ def test_equal_models_match_and_another_activation_is_named(lib):
         assert_gradients_match, model, other, loss, batch(lib), match="different", rtol=1e-6
     )
     assert "gelu" in text and "0.weight" in text
+
+
+@both_engines
+def test_another_reduction_is_named(lib):
+    model, losses = net(lib), [lib.nn.MSELoss(reduction=how) for how in ("mean", "sum")]
+    data = batch(lib)[0], lib.randn(8, 3)
+    text = fails(
+        assert_gradients_match,
+        model,
+        model,
+        losses[0],
+        data,
+        loss_fn_b=losses[1],
+        match="different",
+    )
+    assert "mean" in text and "sum" in text and "op: " in text
 
 
 @both_engines

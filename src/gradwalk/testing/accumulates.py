@@ -11,6 +11,7 @@ from gradwalk.inspect.report import short
 from gradwalk.testing.failures import failure, place
 from gradwalk.testing.gradient_tables import Gradients, first_apart, gradients_of, mean_of, ratio_of
 from gradwalk.testing.independence import assert_rows_independent
+from gradwalk.testing.loss_mistakes import LossMistake, loss_mistake
 from gradwalk.testing.one_step import (
     eager,
     inputs_of,
@@ -24,6 +25,11 @@ from gradwalk.testing.one_step import (
 from gradwalk.testing.restored import Beginning, restored
 
 MOST_PARTS = 8
+_WEIGHTS = (
+    "the rows do not influence one another in the model, so the loss weights them differently in a "
+    "part than in the whole: a mean over the valid tokens of a part, say.",
+    "sum the losses of the parts and divide by the count of the whole batch.",
+)
 
 
 def assert_accumulates(
@@ -77,13 +83,14 @@ def assert_accumulates(
         quiet()
         with recording(is_foreign(model, batch), "stats") as trace:
             loss_of(eager(model), loss_fn, batch).backward()
-        loss = place(trace, trace.root)
+        mistake = loss_mistake(trace)
+        loss = place(trace, trace.root if mistake is None else mistake.node)
     if ratio is not None:
         raise _other_factor(model, ratio, rows, count, loss)
     norms = [
         float(np.linalg.norm(table[name][0])) if name in table else 0.0 for table in (whole, mean)
     ]
-    raise _other_weights(model, name, norms, rows, count, loss)
+    raise _other_weights(model, name, norms, rows, count, loss, mistake)
 
 
 def _rows(batch: Any) -> int:
@@ -161,17 +168,20 @@ def _other_factor(
 
 
 def _other_weights(
-    model: Any, name: str, norms: list[float], rows: int, parts: int, loss: list[tuple[str, Any]]
+    model: Any,
+    name: str,
+    norms: list[float],
+    rows: int,
+    parts: int,
+    loss: list[tuple[str, Any]],
+    mistake: LossMistake | None,
 ) -> AssertionError:
+    why, fix = _WEIGHTS if mistake is None else (mistake.why, mistake.fix)
     return failure(
         f"{title_of(model)} gives another gradient for {rows} rows than for {parts} parts of "
         f"{rows // parts} on average, first for {name}: norm {short(norms[0])} against "
         f"{short(norms[1])}.",
         *loss,
-        (
-            "why",
-            "the rows do not influence one another in the model, so the loss weights them "
-            "differently in a part than in the whole: a mean over the valid tokens of a part, say.",
-        ),
-        fix="sum the losses of the parts and divide by the count of the whole batch.",
+        ("why", why),
+        fix=fix,
     )

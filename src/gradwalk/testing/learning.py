@@ -14,11 +14,11 @@ from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.live import gradient_of, guest, numbers_of
-from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.optim.adam import Adam
 from gradwalk.testing.failures import failure, place
+from gradwalk.testing.loss_mistakes import loss_mistake
 from gradwalk.testing.one_step import eager, is_foreign, loss_of, parameters_of, recording, title_of
 from gradwalk.testing.restored import Beginning, restored
 
@@ -86,21 +86,6 @@ def assert_all_parameters_learn(
 def _clear(model: Any) -> None:
     for parameter in parameters_of(model).values():
         parameter.grad = None
-
-
-def _probabilities(trace: Trace) -> int | None:
-    """The result that cross entropy is given, if it is positive and sums to 1."""
-    for node in trace:
-        if node.op not in ("log_softmax", "cross_entropy") or not node.edges:
-            continue
-        edge = node.edges[0][1]
-        values = trace.nodes[edge.node].values[edge.output]
-        if not is_array(values) or values.ndim < 2 or values.min(initial=0) < 0:
-            continue
-        axes = [axis for axis, length in enumerate(values.shape) if length > 1]
-        if any(np.allclose(values.sum(axis), 1, atol=1e-2) for axis in axes):
-            return edge.node
-    return None
 
 
 def _is_some(gradient: Any) -> bool:
@@ -263,18 +248,9 @@ def _stuck(
         assert_all_parameters_learn(model, loss_fn, batch, optimizer=optimizer)
     except AssertionError as cause:
         return AssertionError(f"{failure(headline)}\n{cause}")
-    given = _probabilities(trace)
-    if given is not None:
-        return failure(
-            headline,
-            *place(trace, given),
-            (
-                "why",
-                "cross entropy takes logits and applies softmax itself; here it gets "
-                "probabilities, so its loss cannot reach 0 and its gradients are small.",
-            ),
-            fix="return the logits, without the softmax; apply softmax where you predict.",
-        )
+    mistake = loss_mistake(trace)
+    if mistake is not None:
+        return failure(headline, *place(trace, mistake.node), ("why", mistake.why), fix=mistake.fix)
     findings = health(model, trace, optimizer).findings
     if findings:
         return AssertionError(f"{failure(headline)}\n{findings[0]}")
@@ -282,7 +258,7 @@ def _stuck(
         headline,
         *place(trace, trace.root),
         ("why", "gradients are healthy and every parameter learns, so the loss itself is stuck."),
-        fix="look at what reaches the loss: equal shapes of output and target, rows that are "
+        fix="look at what reaches the loss: rows that are "
         "equal but have different targets, dropout in train mode; or more steps=..., or to=... if "
         "the floor of the loss is not 0.",
     )

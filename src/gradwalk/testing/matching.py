@@ -201,6 +201,7 @@ def _first_other(one: Trace, other: Trace, tolerance: float) -> tuple[int, int, 
         for block in matcher.get_matching_blocks()
         for k in range(block.size)
     ]
+    aligned.append((one.nodes[one.root], other.nodes[other.root]))
     for first, second in aligned:
         if not _agree(first, second, tolerance):
             before = (
@@ -247,4 +248,6 @@ def _differ(
     ops = [" → ".join(node.op for node in nodes) or "nothing" for nodes in (before_a, before_b)]
     if ops[0] != ops[1]:
         return f"{ops[0]} against {ops[1]}, between the last equal results and {one.op}."
+    if one.op != other.op:
+        return f"{one.op} against {other.op}."
     return f"{one.op} gives another result; its operands differ, or its constants do."
