@@ -4,7 +4,6 @@ import gradwalk as gw
 from gradwalk.inspect import record
 
 VERDICT, KIND, OP = "none", "no_grad", "mul"
-LINE = "h = w * 2"
 
 
 def sick():

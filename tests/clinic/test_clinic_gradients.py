@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import gradwalk as gw
+from gradwalk.inspect.mistakes.audit import audit
 from gradwalk.inspect.mistakes.gradcheck import GradcheckError
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
@@ -66,6 +67,7 @@ def test_the_first_cause_of_a_nan(path: Path) -> None:
     assert found.line.line == expected_line(module), str(found)
     assert found.direction == getattr(module, "DIRECTION", "forward")
     assert found.reason and found.fix
+    assert getattr(module, "REASON", "") in found.reason
     if hasattr(module, "INDEX"):
         assert found.index == module.INDEX
     if hasattr(module, "NAME"):
@@ -106,3 +108,15 @@ def test_a_wrong_rule_is_named(path: Path) -> None:
     assert diagnosis is not None and diagnosis.startswith(module.NAMED), diagnosis
     assert module.OP in diagnosis and f"{path.name}:" in diagnosis
     assert gw.gradcheck(*module.healthy())
+
+
+@pytest.mark.parametrize("path", BUGS, ids=lambda path: path.stem)
+def test_a_wrong_rule_is_found_by_audit(path: Path) -> None:
+    function, inputs = load(path).sick()
+    given = inputs if isinstance(inputs, tuple | list) else [inputs]
+    with gw.record() as trace:
+        out = function(*given)
+        out = out.sum() if isinstance(out, gw.Tensor) else out
+        out.backward()
+    found = audit(trace if isinstance(out, gw.Tensor) else gw.record(out))
+    assert found, str(found)

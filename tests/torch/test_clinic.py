@@ -28,6 +28,7 @@ KINDS = {"none_data": "detach", "none_copy": "detach"}
 OPS = {
     "nan_norm_without_eps": "layer_norm",
     "none_copy": "detach",
+    "none_no_grad_encoder": "permute",
     "none_zero_overwritten": "aten.copy_",
     "none_zero_weights": "addmm",
 }
@@ -39,6 +40,7 @@ LAYERS = {"health_missing_normalisation": "7", "health_wrong_gain": "2"}
 MADE_BEFORE = {"nan_data_row", "nan_weights_left", "none_frozen", "none_unused"}
 MADE_BEFORE |= {"health_unscaled_input", "health_flat_gates"}
 MADE_BEFORE |= {"health_large_learning_rate", "health_small_learning_rate"}
+MADE_BEFORE |= {"health_zero_learning_rate"}
 
 
 def on_torch(path: Path) -> ModuleType:

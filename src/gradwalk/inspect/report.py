@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -12,6 +13,9 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.ops.core.dtypes import dtype_named
+
+WHOLE = 1e4  # four digits show whole numbers up to here
 
 
 class Report:
@@ -77,6 +81,21 @@ def short(number: float | None) -> str:
         return "?"
     text = f"{float(number):.4g}".replace("nan", "NaN")
     return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def telling(number: float | None, dtype: str) -> str:
+    """A number as `short` shows it; with all its digits if those would show a whole number.
+
+    1.0000001 is outside the domain of acos, and 1 is not.
+    """
+    text = short(number)
+    if number is None or not math.isfinite(number):
+        return text
+    rounded = float(f"{number:.4g}")
+    if rounded == number or not rounded.is_integer() or abs(rounded) > WHOLE:
+        return text
+    digits = str(dtype_named(dtype).type(number))
+    return digits.replace("-", "−", 1) if digits.startswith("-") else digits
 
 
 def large(count: int) -> str:

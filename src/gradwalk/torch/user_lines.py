@@ -40,6 +40,11 @@ files = _Files()
 Place = tuple[CodeType, int] | None
 
 
+def is_internal(filename: str) -> bool:
+    """Whether a file belongs to PyTorch, gradwalk or Python."""
+    return files[filename] == INTERNAL
+
+
 def caller() -> tuple[Place, Place]:
     """The innermost line that led here and, if that is in a library, the user's own line."""
     if not own_files.recording:

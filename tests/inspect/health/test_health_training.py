@@ -359,3 +359,29 @@ def test_an_activation_at_the_output_asks_for_no_gain() -> None:
     trials = health.try_fix(make, loss_of, lambda p: gw.optim.SGD(p, lr=1e-12))
     assert trials.best is not None and "× 1.67" in trials.best.what  # of the hidden tanh
     assert all(len(line) <= 80 for line in str(trials).splitlines())
+
+
+def test_accumulation_over_two_heads_is_no_finding() -> None:
+    """Only the first backward pass of a step is recorded, and it does not reach the second head."""
+
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.Linear(8, 16)
+            self.heads = nn.ModuleDict({name: nn.Linear(16, 1) for name in "ab"})
+
+        def forward(self, x: Any, head: str) -> Any:
+            return self.heads[head](self.body(x).relu())
+
+    gw.manual_seed(0)
+    model = Heads()
+    optimizer = gw.optim.Adam(model.parameters(), lr=1e-3)
+    with Monitor(model, optimizer, every=1) as monitor:
+        for used in ("ab", "ab", "a"):
+            optimizer.zero_grad()
+            for head in used:
+                x = gw.randn(32, 8)
+                (model(x, head) - x.sum(1, keepdim=True)).square().mean().div(2).backward()
+            optimizer.step()
+            unused = [finding.layer for finding in monitor.findings]
+            assert unused == ([] if "b" in used else ["heads.b"])

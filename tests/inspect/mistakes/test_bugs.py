@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gradwalk as gw
@@ -292,7 +293,7 @@ def test_audit_of_values_and_its_report() -> None:
     assert not audit(v.tanh() * v)
 
 
-def test_a_wrong_function_of_the_user_cannot_be_run_again_and_is_said_to_be_skipped() -> None:
+def test_a_wrong_function_of_the_user_is_found() -> None:
     class Twice(gw.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -304,4 +305,22 @@ def test_a_wrong_function_of_the_user_cannot_be_run_again_and_is_said_to_be_skip
 
     with record() as trace:
         Twice.apply(gw.ones(2, requires_grad=True)).sum().backward()
-    assert [name.split("#")[0] for name in audit(trace).skipped] == ["Twice"]
+    (fault,) = audit(trace).faults
+    assert fault.op == "Twice" and not audit(trace).skipped
+
+
+def test_a_function_that_leaves_the_graph_is_said_to_be_skipped() -> None:
+    class Sine(gw.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return gw.tensor(np.sin(x.detach().numpy()))
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g * 3
+
+    with record() as trace:
+        Sine.apply(gw.ones(2, requires_grad=True)).sum().backward()
+    report = audit(trace)
+    assert not report and [name.split("#")[0] for name in report.skipped] == ["Sine"]
+    assert "not checked: Sine" in str(report)

@@ -6,7 +6,7 @@ Each takes an `Anatomy` and the `Limits` and returns findings.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,11 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.findings import Factor, Finding, Limits, percent, strongest, together
 from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
+from gradwalk.inspect.health.softmax_rows import is_learned, softmax_rows
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import Statistics, array_of, norm_of, typical
-from gradwalk.inspect.trace.replay import NotReplayable, operands
 from gradwalk.inspect.trace.routes import reached
 from gradwalk.inspect.trace.trace import Edge, TraceNode
-from gradwalk.ops import TABLE
 
 LARGE_INPUT = 4.0  # typical size above which an input is unscaled
 LOGARITHMS = frozenset(("log", "log1p", "log2", "log10", "binary_cross_entropy"))
@@ -42,7 +41,7 @@ SLOPES: dict[str, Callable[[Any], Any]] = {
     "tanh": lambda out: 1 - out * out,
 }
 # Ops whose gradients are read by element: leaves, possible outputs, and recurrent ops.
-GRADIENTS_READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
+GRADIENTS_READ = frozenset(("", *SLOPES, "softmax", "attention", *RECURRENT))
 
 
 # -- dead and saturated units ----------------------------------------------------------------------
@@ -137,7 +136,9 @@ def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], di
     findings, shares = [], {}
     for node, layer, slope in _activations(anatomy, hidden=True):
         shares[node.index] = share = float(np.mean(slope < limits.flat))
-        if share >= limits.saturated:
+        if share < limits.saturated:
+            continue
+        if node.op in SLOPES or not is_learned(anatomy, node, limits.flat):
             findings.append(_saturated(anatomy, node, layer, share, limits))
     return together(findings), shares
 
@@ -156,23 +157,9 @@ def _activations(anatomy: Anatomy, hidden: bool) -> Iterator[tuple[TraceNode, La
             if out is not None and out.size:
                 yield node, layer, SLOPES[node.op](out)
         elif node.op in ("softmax", "attention"):
-            weights = softmax_weights(anatomy, node)
-            if weights is not None and weights.shape[-1] > 1 and weights.size:
-                yield node, layer, 1 - (weights * weights).sum(-1)
-
-
-def softmax_weights(anatomy: Anatomy, node: TraceNode) -> Any:
-    """The weights of a softmax, with the summed axis last."""
-    if node.op == "softmax":
-        out = array_of(anatomy.value(node.index))
-        return None if out is None else np.moveaxis(out, node.attrs["axis"], -1)
-    try:
-        args = operands(anatomy.trace, node)
-        if all(array_of(a) is not None for a in args):
-            return TABLE["attention"].forward(*args, **node.attrs)[1]
-    except NotReplayable:
-        pass
-    return None
+            rows = softmax_rows(anatomy, node)
+            if rows is not None:
+                yield node, layer, rows.slope
 
 
 def _saturated(
@@ -245,7 +232,9 @@ def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], 
 def _pull_and_gain(anatomy: Anatomy, node: TraceNode, g: Any) -> tuple[Any, float]:
     """How hard the loss pulls at each output, and the first-order gain of moving to the bounds."""
     if node.op == "softmax":
-        out, g = softmax_weights(anatomy, node), np.moveaxis(g, node.attrs["axis"], -1)
+        rows = softmax_rows(anatomy, node)
+        assert rows is not None
+        out, g = rows.weights, rows.gradient
         bound = out == out.max(-1, keepdims=True)
         # A constant added to all gradients of a row moves nothing: probabilities sum to 1.
         pull = np.abs(g - (g * out).sum(-1, keepdims=True)).max(-1)
@@ -348,12 +337,22 @@ def _equal_rows(matrix: Any, tolerance: float) -> bool:
 # -- parameters without a gradient -----------------------------------------------------------------
 
 
-def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
-    """Parameters that require a gradient and get none; one finding per module."""
+def unused_parameters(
+    anatomy: Anatomy, model: Any, optimizer: Any = None, trained: Collection[str] = ()
+) -> list[Finding]:
+    """Parameters that require a gradient and get none; one finding per module.
+
+    What the optimizer does not hold is frozen on purpose. `trained` names parameters that have a
+    gradient from another backward pass of the same step.
+    """
+    groups_held = () if optimizer is None else optimizer.param_groups
+    held = {id(p) for group in groups_held for p in group["params"]}
     groups: dict[str, list[tuple[str, Any, int | None]]] = {}
     known = {name: index for index, name in anatomy.names.items()}
     for name, parameter in model.named_parameters():
         index = known.get(name)
+        if name in trained or (optimizer is not None and id(parameter) not in held):
+            continue
         if parameter.requires_grad and (index is None or anatomy.sweep.grad(index) is None):
             place = name.rpartition(".")[0] or name
             groups.setdefault(place, []).append((name, parameter, index))
@@ -361,15 +360,19 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
     for place, members in groups.items():
         names = ", ".join(name for name, _, _ in members)
         cut = next((c for _, _, i in members if i is not None and (c := _cut(anatomy, i))), None)
+        it = "it" if len(members) == 1 else "them"
         if cut is None:
-            message = f"{names} got no gradient: the loss was computed without it"
-            change = "use it in forward, delete it, or freeze it with requires_grad_(False)"
+            message = f"{names} got no gradient: the loss was computed without {it}"
+            change = f"use {it} in forward, delete {it}, or freeze {it} with requires_grad_(False)"
         else:
-            message = f"{names} got no gradient: the path to the loss ends at {cut.note or cut.op}"
-            change = f"remove the {cut.note or cut.op}; why_no_grad shows the path"
+            message = f"{names} got no gradient: the path to the loss ends at {cut.note}"
+            change = (
+                f"freeze {it} with requires_grad_(False) if the {cut.note} is meant, or let {it} "
+                "reach the loss past it; why_no_grad shows the path"
+            )
         write = anatomy.trace.last_write(members[0][1])
         made = getattr(members[0][1], "line", None) or (None if write is None else write[1])
-        line = made if cut is None else cut.line
+        line = made if cut is None else cut.block or cut.line
         findings.append(Finding("unused", place, float(len(members)), message, change, line, made))
     return findings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import textwrap
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,10 +131,12 @@ def examine(
     limits: Limits | None = None,
     steps: dict[int, float] | None = None,
     rows: int | None = None,
+    trained: Collection[str] = (),
 ) -> HealthReport:
     """`health` of a trace.
 
-    `steps` has norms of updates measured before; `rows` limits the part of a batch to look at where
+    `steps` has norms of updates measured before; `trained` names parameters with a gradient from
+    another backward pass of the step; `rows` limits the part of a batch to look at where
     the whole would cost another pass.
     """
     if trace.scalar:
@@ -153,7 +156,9 @@ def examine(
     if steps is None:
         steps = step_norms(anatomy, optimizer, lr)
     size, ratios = update_sizes(anatomy, steps, optimizer, limits)
-    unused = checks.unused_parameters(anatomy, model) if model is not None else []
+    unused = []
+    if model is not None:
+        unused = checks.unused_parameters(anatomy, model, optimizer, trained)
     report = HealthReport(
         [*flow, *inside, *dead, *flat, *ends, *stuck, *scale, *size, *unused],
         _layers(anatomy, dead_shares, {**flat_shares, **end_shares, **gate_shares}, ratios),

@@ -307,13 +307,17 @@ def _flow(
         layer.title,
         ratio,
         f"the gradient of layer {layer.title} is {short(ratio)} times that of layer "
-        f"{above[-1].title}, {len(above) - 1} layer(s) above it",
+        f"{above[-1].title}, {_layers(len(above) - 1)} above it",
         _change(blamed, growing),
         blamed.line if blamed is not None else anatomy.trace.nodes[layer.node].line,
         anatomy.written_at(guilty) if guilty is not None else None,
         factors,
         [other.title for _, other in among if other is not layer],
     )
+
+
+def _layers(count: int) -> str:
+    return "1 layer" if count == 1 else f"{count} layers"
 
 
 def _change(blamed: Factor | None, growing: bool) -> str:

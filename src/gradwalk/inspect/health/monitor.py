@@ -97,6 +97,7 @@ class Monitor:
         self._recorder: _Step | None = None
         self._examined: _Step | None = None
         self._weights: dict[int, Any] = {}
+        self._trained: set[str] = set()
         self._handles = [model.register_forward_pre_hook(self._start)]
         if optimizer is not None:
             self._handles.append(optimizer.register_step_pre_hook(self._before_step))
@@ -154,6 +155,9 @@ class Monitor:
         if self._examined is None:
             return
         trace = self._examined.trace
+        self._trained = {
+            name for name, p in self.model.named_parameters() if p._grad is not None
+        }  # while gradients accumulate, only the first backward pass is recorded
         for parameter in self.model.parameters():
             index = trace.lookup(parameter)
             if index is not None and parameter._grad is not None and parameter._array.ndim > 1:
@@ -182,6 +186,7 @@ class Monitor:
             limits=self.limits,
             steps=steps or {},
             rows=_ROWS,
+            trained=self._trained,
         )
         row = {"step": float(recorder.step), **report.metrics()}
         for finding in report.findings:

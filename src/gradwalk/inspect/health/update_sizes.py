@@ -16,6 +16,7 @@ from gradwalk.inspect.trace.live import gradient_of, guest
 from gradwalk.tensors.apply import wrap
 
 THOUSANDTH, HUNDREDTH = 1e-3, 1e-2  # one step should move a weight by between these
+FIRST = 3  # how much further the first step of an adaptive optimizer may go
 
 
 def step_norms(
@@ -81,17 +82,25 @@ def update_sizes(
             owners[layer.weight] = layer
     if not ratios:
         return [], ratios
-    among = [i for i, ratio in ratios.items() if not ratio <= limits.large_update]
+    limit = limits.large_update * (FIRST if _is_first_adaptive(optimizer) else 1)
+    among = [i for i, ratio in ratios.items() if not ratio <= limit]
     # Weights without a gradient are a finding of their own.
     pulled = {i: ratio for i, ratio in ratios.items() if norm_of(anatomy.sweep.grad(i)) > 0}
     middle = sorted(pulled.values())[len(pulled) // 2] if pulled else math.inf
     if among:
         worst = max(among, key=lambda i: math.inf if math.isnan(ratios[i]) else ratios[i])
-        change = f"{short(ratios[worst] / HUNDREDTH)} times smaller"
+        change = "a much smaller learning rate"
+        if math.isfinite(ratios[worst]):
+            change = f"a learning rate about {short(ratios[worst] / HUNDREDTH)} times smaller"
     elif middle < limits.small_update:
         among = [i for i, ratio in ratios.items() if ratio < limits.small_update]
         worst = min(pulled, key=lambda i: pulled[i])
-        change = f"{short(THOUSANDTH / middle)} times larger" if middle else "much larger"
+        if middle:
+            change = f"a learning rate about {short(THOUSANDTH / middle)} times larger"
+        elif _is_off(optimizer):
+            change = "a learning rate above 0"
+        else:
+            change = "a much larger learning rate"
     else:
         return [], ratios
     gradient, weight = norm_of(anatomy.sweep.grad(worst)), norm_of(anatomy.value(worst))
@@ -103,11 +112,26 @@ def update_sizes(
         owners[worst].name,
         ratios[worst],
         f"one step moves {anatomy.names[worst]} by {short(ratios[worst])} of its norm",
-        f"a learning rate about {change}: one step should move a weight by a thousandth to a "
-        "hundredth",
+        f"{change}: one step should move a weight by a thousandth to a hundredth",
         getattr(optimizer, "made_at", None),
         None,
         factors,
         [owners[i].name for i in among if i != worst],
     )
     return [finding], ratios
+
+
+def _is_first_adaptive(optimizer: Any) -> bool:
+    """Whether an optimizer that divides by the size of past gradients has none of them yet.
+
+    It then moves every element by the whole learning rate; later steps are smaller.
+    """
+    if optimizer is None or optimizer.state:
+        return False
+    return any("eps" in group for group in optimizer.param_groups)
+
+
+def _is_off(optimizer: Any) -> bool:
+    """Whether every learning rate is 0; so it is if steps of plain gradient descent are 0."""
+    groups = () if optimizer is None else optimizer.param_groups
+    return all(float(group["lr"]) == 0 for group in groups if "lr" in group)

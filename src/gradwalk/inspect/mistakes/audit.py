@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.mistakes.function_contributions import FunctionPush
 from gradwalk.inspect.mistakes.lost_contributions import lost_by_values, lost_in
 from gradwalk.inspect.mistakes.wrong_contributions import AuditedPush, Right, named, wrong_pushes
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
-from gradwalk.inspect.trace.replay import NotReplayable
-from gradwalk.inspect.trace.routes import wrapped
+from gradwalk.inspect.trace.replay import NotReplayable, op_of
+from gradwalk.inspect.trace.routes import listed, wrapped
 from gradwalk.inspect.trace.trace import Trace
 
 __all__ = ["Audit", "Fault", "audit"]
 
+SHOWN = 4  # names of operations that were not checked
 MANY = 500  # nodes: more are not audited in passing
 
 
@@ -49,7 +51,7 @@ class Audit(Report):
 
     faults: list[Fault]
     checked: int  # nodes
-    skipped: list[str] = field(default_factory=list)  # nodes that could not be computed again
+    skipped: dict[str, str] = field(default_factory=dict)  # nodes that were not checked, and why
 
     def __bool__(self) -> bool:
         """Whether something is wrong."""
@@ -61,7 +63,16 @@ class Audit(Report):
             lines += wrapped(str(fault), "  ", "    ")
             if fault.line is not None:
                 lines += wrapped(f"at {fault.line}", "    ", "    ")
+        for reason, names in self._unchecked().items():
+            lines += wrapped(f"not checked: {listed(names, SHOWN)}: {reason}", "", "  ")
         return "\n".join(lines)
+
+    def _unchecked(self) -> dict[str, list[str]]:
+        """The names of what was not checked, by the reason."""
+        reasons: dict[str, list[str]] = {}
+        for name, reason in self.skipped.items():
+            reasons.setdefault(reason, []).append(name)
+        return reasons
 
 
 def audit(target: Any = None) -> Audit:
@@ -100,11 +111,15 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
         for index in audited:
             if index not in trace.sweep.pushed:
                 continue
+            node = trace.nodes[index]
+            kind = AuditedPush if op_of(node) is not None else FunctionPush
             try:
-                wrong += wrong_pushes(trace, trace.nodes[index], right_ones)
+                wrong += wrong_pushes(trace, node, right_ones, kind)
                 report.checked += 1
-            except (NotReplayable, ValueError, TypeError, IndexError):
-                report.skipped.append(trace.name(index))
+            except NotReplayable as error:
+                report.skipped[trace.name(index)] = str(error)
+            except (ValueError, TypeError, IndexError) as error:
+                report.skipped[trace.name(index)] = f"it failed when computed again: {error!r}"
         for push, text in zip(wrong, named(wrong, right_ones)):
             report.faults.append(_fault(trace, push.node.index, push.position, text))
         reached = {edge.node for i in audited for _, edge in trace.nodes[i].edges}.union(audited)

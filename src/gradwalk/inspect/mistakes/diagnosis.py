@@ -295,6 +295,8 @@ def _without_term(e: Evidence) -> bool:
     if e.jacobian is not None:  # then what was passed on is a·g for some a, element by element
         if e.g is None or e.g.shape != e.given.shape or not e.given.any():
             return False
+        if np.count_nonzero(e.jacobian, axis=1).max(initial=0) < 2:
+            return False  # elementwise: nothing is summed over
         g, passed_on = np.ravel(e.g), np.ravel(e.given)
         known = np.abs(g) > 1e-9 * np.abs(g).max(initial=0.0)
         if np.any(np.abs(passed_on[~known]) > e.atol):

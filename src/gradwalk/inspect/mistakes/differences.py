@@ -149,13 +149,17 @@ def wrong_jacobians(
 
 
 def nudges(
-    run: Callable[[Array], list[Array]], now: list[Array], x: Array, steps: Array
+    run: Callable[[Array], list[Array]],
+    now: list[Array],
+    x: Array,
+    steps: Array,
+    places: Iterable[tuple[int, ...]] | None = None,
 ) -> Iterator[tuple[tuple[int, ...], list[Array], list[Array]]]:
     """Nudge each element of x: its place, and the slopes of every output ahead and behind.
 
-    `now` has the outputs as they are, without a nudge.
+    `now` has the outputs as they are, without a nudge; `places` limits the elements.
     """
-    for place in np.ndindex(x.shape):
+    for place in np.ndindex(x.shape) if places is None else places:
         by = np.zeros(x.shape)
         by[place] = step = steps[place]
         after, before = run(x + by), run(x - by)

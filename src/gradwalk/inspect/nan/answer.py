@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.report import Report, telling
 from gradwalk.inspect.trace.routes import PathStep, chain, labelled, listed, wrapped
 
 
@@ -16,9 +16,10 @@ class Operand:
     name: str
     value: float | None  # at that element, for an elementwise op
     summary: str  # of all its elements
+    dtype: str = "float64"
 
     def __str__(self) -> str:
-        here = "" if self.value is None else f" is {short(self.value)} there"
+        here = "" if self.value is None else f" is {telling(self.value, self.dtype)} there"
         return f"{self.name}{here}" + (f" ({self.summary})" if self.summary else "")
 
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask
+from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, dtype_of
 from gradwalk.inspect.no_grad.cuts import Cause, formula_of
-from gradwalk.inspect.report import short
+from gradwalk.inspect.report import short, telling
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import TraceNode
 from gradwalk.ops.core.dtypes import dtype_named, finfo, is_floating
 
-LOGS = {"log", "log2", "log10", "log1p", "logit", "xlogy"}
+LOGS = {"log", "log2", "log10", "log1p", "xlogy"}
 EXPONENTIALS = {"exp", "exp2", "expm1", "sinh", "cosh"}
 QUOTIENTS = {"div", "reciprocal", "remainder", "fmod", "div_floor", "floor_divide"}
-ROOTS = {"sqrt", "rsqrt"}
+ROOTS = {"sqrt": "the root of", "rsqrt": "1 by the root of"}
 POWERS = {"pow", "power"}
-ARCS = {"acos", "asin", "atanh", "acosh", "erfinv"}
+ARCS = {"acos", "asin", "atanh", "acosh", "erfinv", "logit"}
 SOFTMAXES = {"softmax", "log_softmax", "logsumexp", "attention", "cross_entropy", "logaddexp"}
 SPREADS = {"std", "var"}
 NORMALS = {"standardize", "standardize_affine", "layer_norm", "batch_norm", "group_norm"}
@@ -69,12 +69,18 @@ class There:
         return cls(node, index, operands, at(result, index), numbers)
 
     @property
+    def shown(self) -> list[str]:
+        """The operands as text, with the digits that matter."""
+        dtypes = [dtype_of(self.numbers.of(a)) for a in self.node.args]
+        return [telling(v, dtype) for v, dtype in zip(self.operands, dtypes)]
+
+    @property
     def text(self) -> str:
         """`log(0) = −inf`, `0 / 0 = NaN`."""
         node, values = self.node, self.operands
         if any(v is None for v in values) or not values:
             return f"{node.op} = {short(self.result)}" if self.result is not None else node.op
-        shown = [short(v) for v in values]
+        shown = self.shown
         if node.op == "power":
             shown.append(short(node.attrs["exponent"]))
         sign = _SIGNS.get(node.op)
@@ -97,8 +103,8 @@ _SIMPLE: dict[str, Cause] = {
     op: cause
     for ops, cause in (
         (LOGS, Cause("log", "the logarithm of {x} is {result}.", _CLAMP_LOG)),
-        (ROOTS, Cause("root", "the root of {x} is {result}.", _POSITIVE_ROOT)),
-        (ARCS, Cause("domain", "{op} is not defined at {number}.", _INSIDE_DOMAIN)),
+        (ROOTS, Cause("root", "{root} {x} is {result}.", _POSITIVE_ROOT)),
+        (ARCS, Cause("domain", "{op} is {undefined} at {number}.", _INSIDE_DOMAIN)),
         (NORMALS, Cause("zero variance", _ZERO_DEVIATION, "give it an eps above 0, such as 1e-5.")),
         (INVERSES, Cause("singular", _SINGULAR, _REGULARISE)),
     )
@@ -112,10 +118,18 @@ def forward_cause(there: There) -> Cause:
     infinite = [v for v in values if v is not None and math.isinf(v)]
     if op in _SIMPLE:
         simple = _SIMPLE[op]
-        x, eps = values[0] if values else None, there.node.attrs.get("eps")
-        told = {"op": op, "x": _sort(x), "number": short(x), "result": short(there.result)}
-        reason = simple.reason.format(**told, eps=eps)
-        return Cause(simple.kind, reason, simple.fix.format(op=op))
+        position = 1 if op == "xlogy" else 0
+        x = values[position] if position < len(values) else None
+        told = {
+            "op": op,
+            "x": f"1 + x, {_sort(1 + x)}," if op == "log1p" and x is not None else _sort(x),
+            "number": there.shown[position] if x is not None else "an element",
+            "result": short(there.result),
+            "root": ROOTS.get(op, ""),
+            "undefined": "infinite" if _gave_inf(there) else "not defined",
+            "eps": there.node.attrs.get("eps"),
+        }
+        return Cause(simple.kind, simple.reason.format(**told), simple.fix.format(op=op))
     if op in QUOTIENTS and not infinite:
         return _quotient(there)
     if op in ("sub", "add") and len(infinite) == 2:
@@ -136,11 +150,13 @@ def forward_cause(there: There) -> Cause:
     if op in POWERS:
         return _power(there)
     if op == "binary_cross_entropy":
-        p = at(there.numbers.of(there.node.args[0]), there.index)
+        given = there.numbers.of(there.node.args[0])
+        p = at(given, there.index)
+        shown = telling(p, dtype_of(given))
         if p is not None and not 0 <= p <= 1:
             return Cause(
                 "domain",
-                f"{op} takes probabilities, from 0 to 1, and is given {short(p)} here.",
+                f"{op} takes probabilities, from 0 to 1, and is given {shown} here.",
                 "use binary_cross_entropy_with_logits, or a sigmoid before it.",
             )
     if op in SOFTMAXES:
@@ -150,6 +166,11 @@ def forward_cause(there: There) -> Cause:
     if op in SUMS or not infinite:
         return _many(there)
     return _overflow(there, "keep its input smaller: scale it, clamp it, or use float64.")
+
+
+def _gave_inf(there: There) -> bool:
+    """Whether the op gave inf, and not NaN."""
+    return there.result is not None and math.isinf(there.result)
 
 
 def _sort(x: float | None) -> str:
@@ -316,7 +337,7 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
             f"check {node.op}.backward with gradwalk.gradcheck.",
         )
     value = there.operands[position] if op.elementwise and position < len(there.operands) else None
-    here = "" if value is None else f" at {op.inputs[position]} = {short(value)}"
+    here = "" if value is None else f" at {op.inputs[position]} = {there.shown[position]}"
     slope = _slope(there, position)
     shown = formula_of(op, position, node.attrs)
     if slope is None or not math.isfinite(slope):

@@ -19,9 +19,18 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.nan import causes
 from gradwalk.inspect.nan.answer import FoundNan, Operand
 from gradwalk.inspect.nan.causes import There
-from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, first_bad, has_nan, is_bad
+from gradwalk.inspect.nan.nonfinite import (
+    Index,
+    Numbers,
+    at,
+    bad_mask,
+    dtype_of,
+    first_bad,
+    has_nan,
+    is_bad,
+)
 from gradwalk.inspect.no_grad.cuts import Cause
-from gradwalk.inspect.report import short
+from gradwalk.inspect.report import short, telling
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.live import guest, is_tensor, is_torch_tensor, numbers_of
 from gradwalk.inspect.trace.recorder import as_trace, current, record
@@ -99,7 +108,7 @@ class _Search:
         producers = self._past_masks(producers, chain)
         first = self.trace.nodes[producers[0]]
         became = None
-        if not first.is_leaf and first.op not in causes.SOFTMAXES and self._is_nan(first.index):
+        if not first.is_leaf and self._is_nan(first.index):
             made = self._made_infinite(first)
             if made:
                 became, chain = first, {*chain, *made[1]}
@@ -151,7 +160,16 @@ class _Search:
             for i in begins
             if not (self._given(i) or (meant and nodes[i].is_leaf and not nodes[i].needs_grad))
         ]
+        if node.op in causes.SOFTMAXES:  # a mask may also be computed: keep.log()
+            made = [i for i in made if self._is_learned(i)] or ([] if meant else made)
         return (made, chain) if made else None
+
+    def _is_learned(self, index: int) -> bool:
+        """Whether a parameter is among what a node is computed from."""
+        nodes = self.trace.nodes
+        return any(
+            nodes[i].is_leaf and nodes[i].needs_grad for i in leading_to(self.trace, [index])
+        )
 
     def _past_masks(self, producers: list[int], chain: set[int]) -> list[int]:
         """Blame the softmax that follows a constant −inf, which is a mask."""
@@ -200,8 +218,9 @@ class _Search:
         operands = []
         for argument, here in zip(there.node.args, there.operands):
             if isinstance(argument, Edge):
-                summary = _summary(self.numbers.of(argument))
-                operands.append(Operand(self.trace.name(argument.node), here, summary))
+                kept = self.numbers.of(argument)
+                name, dtype = self.trace.name(argument.node), dtype_of(kept)
+                operands.append(Operand(name, here, _summary(kept), dtype))
             elif isinstance(argument, (int, float)):
                 operands.append(Operand(f"the constant {short(float(argument))}", None, ""))
         return operands
@@ -408,7 +427,8 @@ def _summary(kept: Kept) -> str:
         return "" if known.finite else ("NaN" if known.nans else "inf")
     parts = [f"{known.count} elements"]
     if known.count > known.nans + known.infs:
-        parts.append(f"from {short(known.low)} to {short(known.high)}")
+        low, high = (telling(x, dtype_of(kept)) for x in (known.low, known.high))
+        parts.append(f"from {low} to {high}")
     parts += [f"{known.zeros} of them 0"] if known.zeros else []
     parts += [f"{known.nans} NaN"] if known.nans else []
     parts += [f"{known.infs} infinite"] if known.infs else []

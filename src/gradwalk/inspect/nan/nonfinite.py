@@ -40,6 +40,11 @@ def _floating(kept: Kept) -> bool:
     return is_floating(np.asarray(kept).dtype)
 
 
+def dtype_of(kept: Kept) -> str:
+    """The name of the dtype of a value."""
+    return str(kept.dtype) if hasattr(kept, "dtype") else "float64"
+
+
 def bad_mask(kept: Kept) -> Any:
     """Where the elements are not finite; where they are NaN, if any is."""
     nans = np.isnan(kept)

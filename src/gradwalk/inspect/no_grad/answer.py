@@ -21,6 +21,7 @@ class Cut:
     op: str = ""
     layer: str = ""
     line: SourceLine | None = None
+    passing: bool = False  # the first step of training ends it
     path: list[PathStep] = field(default_factory=list)  # from the parameter to the cut
     beyond: list[PathStep] = field(default_factory=list)  # from behind the cut to the loss
 
@@ -35,8 +36,8 @@ class WhyNoGrad(Cut, Report):
     scalar: bool = False
 
     def __bool__(self) -> bool:
-        """Whether something stops the gradient."""
-        return self.verdict != "flows"
+        """Whether something stops the gradient, and for longer than the first step."""
+        return self.verdict != "flows" and not self.passing
 
     def __str__(self) -> str:
         others = [

@@ -6,7 +6,7 @@ zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,9 @@ import numpy as np
 
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import Statistics
-from gradwalk.inspect.trace.live import is_tensor, memory_of, numbers_of
 from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull
-from gradwalk.inspect.trace.trace import Edge, Exit, Kept, Trace, TraceNode
+from gradwalk.inspect.trace.routes import leading_to
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
 
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 LOGIC = {"logical_and", "logical_or", "logical_xor", "logical_not", "all", "any", "isnan"}
@@ -47,27 +47,33 @@ class Cause:
     fix: str
     before: bool = False  # the cut is the input itself, not the node it goes into
     at: int | None = None  # the node whose line to show, if it is another
+    passing: bool = False  # the first step of training ends it
 
 
 Explain = Callable[[Trace, TraceNode, int], Cause | None]
 
 # -- nothing passes --------------------------------------------------------------------------------
 
+_MEANT = (
+    "If the cut is meant (a target, a frozen part), keep it: freeze what is behind it, or let it "
+    "reach the loss along another path as well."
+)
 _NOTES = {
     "detach": Cause(
         "detach",
         "detach() passes on the values, not the gradient.",
-        "leave the detach() out if this gradient is meant to flow.",
+        f"leave the detach() out if this gradient is meant to flow. {_MEANT}",
     ),
     "data": Cause(
         "data",
         ".data passes on the values, not the gradient.",
-        "use the tensor itself instead of its .data.",
+        f"use the tensor itself instead of its .data. {_MEANT}",
     ),
     "no_grad": Cause(
         "no_grad",
         "it is computed inside no_grad(), where nothing is recorded.",
-        "move this line out of the no_grad() block, or call it inside enable_grad().",
+        "move what is to be learned out of the no_grad() block, or call it inside enable_grad(); "
+        "freeze it with requires_grad_(False) if it is not to be learned.",
     ),
 }
 
@@ -79,7 +85,7 @@ def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     if any("float" not in dtype for _, dtype in source.metas[edge.output : edge.output + 1]):
         return replace(_without_derivative(source, edge.output), before=True)
     if node.note in _NOTES:
-        return _NOTES[node.note]
+        return _noted(trace, node)
     if not node.needs_grad:
         return _without_derivative(node)
     op = op_of(node)
@@ -105,6 +111,42 @@ def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
                 "name it in inputs=, or call backward() without inputs.",
             )
     return None
+
+
+def _noted(trace: Trace, node: TraceNode) -> Cause:
+    """A cut that the program asked for."""
+    cause = _NOTES[node.note]
+    if node.note == "no_grad" and node.block is not None and node.block != node.line:
+        where = trace.name(node.index) if node.line is None else str(node.line)
+        return replace(cause, reason=f"{cause.reason[:-1]} (first at {where}).")
+    if node.note == "detach" and is_straight_through(trace, node):
+        return Cause(
+            "straight-through",
+            "this detach() belongs to a straight-through estimator, z + (q - z).detach(): it "
+            "passes on the values, and the gradient goes to z alone.",
+            "keep it. Give what q is made of a term of its own in the loss, such as "
+            "(q - z.detach()).square().mean().",
+        )
+    return cause
+
+
+def is_straight_through(trace: Trace, node: TraceNode) -> bool:
+    """Whether a detached difference q − z is added to z again."""
+    for consumer, position in trace.consumers[node.index]:
+        other = trace.nodes[consumer]
+        if other.op != "add":
+            continue
+        kept = {edge.node for k, edge in other.edges if k != position}
+        if any(_subtracts(trace, edge.node, kept) for _, edge in node.edges):
+            return True
+    return False
+
+
+def _subtracts(trace: Trace, index: int, wanted: Collection[int]) -> bool:
+    """Whether a node is a difference whose second operand is one of these."""
+    node = trace.nodes[index]
+    second = node.args[1] if node.op == "sub" and len(node.args) > 1 else None
+    return isinstance(second, Edge) and second.node in wanted
 
 
 def _without_derivative(node: TraceNode, output: int = 0) -> Cause:
@@ -288,6 +330,15 @@ def _multiplied(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     name, other = trace.name(factor.node), trace.nodes[factor.node]
     size = _size(other, factor)
     all_of_it = f"{name} is 0" if size == 1 else f"all {size} elements of {name} are 0"
+    if _learns(trace, factor.node):
+        return Cause(
+            "zero factor",
+            f"it is multiplied by zero: {all_of_it}. But {name} receives a gradient, so only the "
+            "first step is lost.",
+            "none is needed: branches that start at zero (LoRA, the last layer of a residual "
+            "branch) are common. Small random numbers would save the step.",
+            passing=True,
+        )
     if other.is_leaf and other.needs_grad:
         fix = f"initialise {name} with small random numbers instead of zeros."
     elif other.is_leaf:
@@ -295,6 +346,19 @@ def _multiplied(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     else:
         fix = f"look at what makes {name} zero (made by {other.op})."
     return Cause("zero factor", f"it is multiplied by zero: {all_of_it}.", fix)
+
+
+def _learns(trace: Trace, index: int) -> bool:
+    """Whether some parameter behind a node receives a gradient that is not 0."""
+    if not trace.sweeps or trace.scalar:  # every number in a formula of Values is a leaf
+        return False
+    sweep = trace.sweep
+    return any(
+        trace.nodes[i].is_leaf
+        and trace.nodes[i].needs_grad
+        and any(g is not None and not all_zero(g) for g in sweep.grads.get(i, ()))
+        for i in leading_to(trace, [index])
+    )
 
 
 def _size(node: TraceNode, edge: Edge) -> int:
@@ -389,62 +453,3 @@ _FAMILIES: list[tuple[set[str], Explain]] = [
 ]
 for _names, _explain in _FAMILIES:
     _EXPLAINED |= dict.fromkeys(_names, _explain)
-
-
-# -- guesses by comparing numbers: where a value that left the graph came back in ------------------
-
-
-def came_back(trace: Trace, exit: Exit, leading: Collection[int]) -> TraceNode | None:
-    """The first node towards the loss that holds or receives the numbers that left."""
-    value = trace.nodes[exit.node].value
-    if not is_array(value):
-        return None
-    for index in sorted(i for i in leading if i > exit.node or trace.nodes[i].is_leaf):
-        node = trace.nodes[index]
-        if node.is_leaf and index != exit.node and is_array(node.value):
-            if _holds(node.value, value):
-                return node
-        elif index > exit.node and any(_equal(a, value) for a in node.args):
-            return node
-    return None
-
-
-def _equal(argument: Any, value: Any) -> bool:
-    return isinstance(argument, float) and np.size(value) == 1 and argument == np.ravel(value)[0]
-
-
-def _holds(array: Any, value: Any) -> bool:
-    """Whether an array is that value, or one number of it; 0 and 1 are no evidence."""
-    if np.shape(array) == np.shape(value):
-        return bool(np.array_equal(array, value))
-    number = np.ravel(value)[0] if np.size(value) == 1 else 0
-    return number not in (0, 1) and bool(np.any(np.asarray(array) == number))
-
-
-def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
-    """Leaves and constants of the trace that share memory with `p` or equal it."""
-    suspects = []
-    live = {id(t): t for t in trace._alive if is_tensor(t)}
-    mine = numbers_of(p)
-    for index in sorted(leading):
-        node = trace.nodes[index]
-        at = "" if node.line is None else f" at {node.line}"
-        if mine is None:
-            same = node.is_leaf and node.value == p.data and p.data not in (0, 1)
-            if same and trace.lookup(p) != index:
-                suspects.append(f"the leaf made{at} holds the same number: is it made of p.data?")
-        elif node.is_leaf:
-            shared = any(
-                np.may_share_memory(memory_of(t), memory_of(p)) and trace.lookup(t) == index
-                for t in live.values()
-            )
-            alike = is_array(node.value) and mine.ndim and np.array_equal(node.value, mine)
-            if shared:
-                suspects.append(f"a tensor on the same memory, made{at}, is used in its place.")
-            elif alike:
-                suspects.append(f"the leaf made{at} holds the same numbers: is it a copy?")
-        elif any(isinstance(a, np.ndarray) and np.may_share_memory(a, mine) for a in node.args):
-            suspects.append(f"its numbers enter {node.op} without a gradient{at}.")
-        elif any(a is None for a in node.args):
-            suspects.append(f"{node.op}{at} has an operand that carries no gradient.")
-    return suspects

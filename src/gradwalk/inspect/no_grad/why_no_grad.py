@@ -9,16 +9,16 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.order import inputs_first
+from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.no_grad.answer import Cut, WhyNoGrad
 from gradwalk.inspect.no_grad.cuts import (
     Cause,
     all_zero,
-    came_back,
     closed,
     is_flat,
-    stand_ins,
     vanished,
 )
+from gradwalk.inspect.no_grad.look_alikes import came_back, stand_ins
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.from_graph import _add
@@ -371,7 +371,10 @@ class _Search:
                 if onward and consumer not in came:
                     came[consumer] = index
                     waiting.append(consumer)
-        return [*cuts.values(), *shut.values()]
+        # What a straight-through estimator detaches is meant; any other cut is a better answer.
+        return sorted(
+            [*cuts.values(), *shut.values()], key=lambda cut: cut.kind == "straight-through"
+        )
 
     def _lost_on_arrival(self, index: int) -> Cause | None:
         """Whether a node with gradient 0 fails to pass on what arrives."""
@@ -433,10 +436,17 @@ class _Search:
             node=index,
             op=node.op,
             layer=group_name(self.trace, index),
-            line=node.line if cause.at is None else self.trace.nodes[cause.at].line,
+            line=self._line(cause, node),
+            passing=cause.passing,
             path=steps_at(self.trace, path),
             beyond=steps_at(self.trace, self._onward(index)),
         )
+
+    def _line(self, cause: Cause, node: TraceNode) -> SourceLine | None:
+        """The line to show: of a no_grad() block the line that begins it."""
+        if cause.kind == "no_grad" and node.block is not None:
+            return node.block
+        return node.line if cause.at is None else self.trace.nodes[cause.at].line
 
     def _onward(self, index: int) -> list[int]:
         """The shortest path from a node to the loss, without the node itself."""

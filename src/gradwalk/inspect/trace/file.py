@@ -167,6 +167,7 @@ class _Writer:
             "note": node.note or None,
             "group": node.group,
             "line": line_as_json(node.line),
+            "block": line_as_json(node.block),
             "needs_grad": None if node.needs_grad else False,
         }
         return {
@@ -285,6 +286,7 @@ class _Reader:
             metas=metas,
             values=self._fitting(index, n["values"], [shape for shape, _ in metas]),
             note=str(n.get("note", "")),
+            block=read_line(n.get("block")),
         )
 
     def _sweep(self, s: dict[str, Any]) -> Sweep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import state, switch
-from gradwalk.graph.source import caller, source_line, watched, where_text
+from gradwalk.graph.source import caller, own_files, source_line, watched, where_text
 from gradwalk.graph.versions import owner_of, stamp_of
 from gradwalk.inspect.trace.array_statistics import Size, Statistics
 from gradwalk.inspect.trace.from_values import (
@@ -22,8 +23,11 @@ from gradwalk.inspect.trace.from_values import (
     trace_of_values,
 )
 from gradwalk.inspect.trace.live import guest, is_torch_tensor
+from gradwalk.inspect.trace.no_grad_block import no_grad_block
 from gradwalk.inspect.trace.saved_for_backward import Holdings
 from gradwalk.inspect.trace.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
+from gradwalk.ops import TABLE
+from gradwalk.ops.core.op import Op
 
 AUTOMATIC = 64 << 20  # bytes: the default budget
 KEEPS = ("all", "values", "stats")
@@ -312,7 +316,10 @@ class Recorder:
             needs_grad=needs,
             metas=tuple((o._array.shape, str(o._array.dtype)) for o in outputs),
             note=note,
+            defined=op if isinstance(op, Op) and op.name not in TABLE else None,
         )
+        if note == "no_grad":
+            node.block = no_grad_block(sys._getframe(1), own_files.__getitem__)
         index = self.trace.add(node, *(() if updated else (key_of(o) for o in outputs)))
         node.values = [self._kept(o, "values", index) for o in outputs]
         self.trace._alive += [o if o._node is None else o._node for o in outputs]

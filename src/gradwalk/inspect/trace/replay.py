@@ -26,8 +26,8 @@ class NotReplayable(ValueError):
 
 
 def op_of(node: TraceNode) -> Op | None:
-    """The op of a node; None for a leaf and for ops that are not in the table."""
-    return TABLE.get(node.op) if node.op else None
+    """The op of a node; None for a leaf and for ops that are unknown (custom Functions)."""
+    return node.defined or TABLE.get(node.op) if node.op else None
 
 
 def is_array(kept: Kept) -> bool:

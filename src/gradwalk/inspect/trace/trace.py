@@ -79,6 +79,8 @@ class TraceNode:
     metas: tuple[tuple[Shape, str], ...] = (((), "float"),)  # shape and dtype of each output
     values: list[Kept] = field(default_factory=list)  # of each output
     note: str = ""  # why no gradient can flow through it: "no_grad", "detach", "integer", ...
+    defined: Any = None  # the op, if the program defined it; files do not have it
+    block: SourceLine | None = None  # of a note "no_grad", the line that begins the block
 
     @property
     def is_leaf(self) -> bool:

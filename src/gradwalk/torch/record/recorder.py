@@ -9,6 +9,7 @@ view) is recorded as opaque.
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.trace.no_grad_block import no_grad_block
 from gradwalk.inspect.trace.recorder import Recorder
 from gradwalk.inspect.trace.trace import Edge, Exit, Kept, Trace, TraceNode
 from gradwalk.torch import private
@@ -46,7 +48,7 @@ from gradwalk.torch.record.operations import (
 from gradwalk.torch.record.storages import HeldWeakly
 from gradwalk.torch.translate import LEAF, Known, Made, translate
 from gradwalk.torch.translate.table import is_plain
-from gradwalk.torch.user_lines import caller, line_at
+from gradwalk.torch.user_lines import caller, is_internal, line_at
 from gradwalk.torch.values import array_of, form_of
 
 aten = torch.ops.aten
@@ -91,6 +93,7 @@ class _Entry:
     version: int  # version counter when it was noted
     memory: int | None  # address: `parameter.data = ...` does not advance the version
     being_written: bool = False  # written by its own operation, which PyTorch counts afterwards
+    base_version: int | None = None  # of a view, which takes it over when its operation is done
 
     @property
     def is_current(self) -> bool:
@@ -98,8 +101,10 @@ class _Entry:
         tensor = self.tensor()
         if tensor is None:
             return True
-        since = version_of(tensor) - self.version
+        version = version_of(tensor)
+        since = version - self.version
         unwritten = since == 0 or (since == 1 and self.being_written)
+        unwritten = unwritten or version == self.base_version
         return unwritten and private.memory_of(tensor) == self.memory
 
 
@@ -384,6 +389,8 @@ class TorchRecorder(Recorder):
         )
         if given and number is None:
             node.note = "not differentiable" if torch.is_grad_enabled() else "no_grad"
+            if node.note == "no_grad":
+                node.block = no_grad_block(sys._getframe(1), is_internal)
         index = self.trace.add(node)
         is_view = not written and func._schema.returns[0].alias_info is not None
         if is_view and any(edge.node in self._blank for edge in edges.values()):
@@ -394,9 +401,12 @@ class TorchRecorder(Recorder):
         for position, k in enumerate(outputs):
             edge = Edge(index, position)
             self.graph.memories.note_memory(edge, made[k])
-            if not self._stays_a_leaf(made[k]):
+            is_written = any(made[k] is t for t in written)
+            if not (is_written and self._stays_a_leaf(made[k])):
                 self.note(made[k], edge)
-                self._entries[id(made[k])].being_written = any(made[k] is t for t in written)
+                self._entries[id(made[k])].being_written = is_written
+                if is_view and isinstance(args[0], torch.Tensor):
+                    self._entries[id(made[k])].base_version = version_of(args[0])
         if number is not None:
             self.graph.belongs(number, index, func)
 
