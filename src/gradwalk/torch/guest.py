@@ -15,7 +15,16 @@ from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.values import array_of
 from gradwalk.torch.watch.watch import recorded_again
 
-__all__ = ["array_of", "moves", "name_of", "recorder", "structure_of", "trace_of"]
+__all__ = [
+    "adam",
+    "array_of",
+    "moves",
+    "name_of",
+    "recorder",
+    "structure_of",
+    "tensor_of",
+    "trace_of",
+]
 
 FREED = "backward through the graph a second time"
 
@@ -103,3 +112,13 @@ def moves(optimizer: Any, gradients: dict[Any, Any]) -> dict[Any, float]:
             for parameter in gradients
             if parameter in copies
         }
+
+
+def adam(parameters: list[Any], rate: float) -> torch.optim.Optimizer:
+    """PyTorch's Adam."""
+    return torch.optim.Adam(parameters, lr=rate)
+
+
+def tensor_of(array: Any) -> torch.Tensor:
+    """A tensor with the elements of an array."""
+    return torch.tensor(array)
