@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,9 +47,6 @@ from gradwalk.compiler.ir.program import (
     source_values,
 )
 from gradwalk.tensors.devices import device
-
-if TYPE_CHECKING:
-    from gradwalk.compiler.call.kept_gradients import KeptGradients
 
 PASSES = ("drop_unused", "merge_equal_calls")
 CAPABILITIES = None
@@ -103,10 +100,10 @@ class XlaExecutable:
         arguments: Sequence[Any],
         memories: Sequence[Any],
         scalars: Sequence[float],
-        gradients: KeptGradients | None = None,
+        gradients: Any = None,
     ) -> tuple[list[Any], list[float]]:
-        """Run it once; new values of memories replace the old ones. `gradients` takes some of the
-        results; the others are returned."""
+        """Run it once; new values of memories replace the old ones. `gradients`
+        (call/kept_gradients.py) takes some of the results; the others are returned."""
         if memories is not self._bound.memories:
             self._bound = BoundMemories(memories, self.changed, self.kept)
         bound = self._bound
