@@ -12,6 +12,7 @@ import numpy as np
 
 from gradwalk.inspect.trace.live import is_tensor, is_torch_tensor, numbers_of
 from gradwalk.random.generator import default_generator
+from gradwalk.random.generator_states import generator_state, set_generator_state
 from gradwalk.testing.one_step import is_foreign, parameters_of, unwatched
 
 _REGISTERS = ("_parameters", "_buffers", "_modules")
@@ -59,7 +60,7 @@ class Beginning:
         self.tensors = [(tensor, tensor.detach().clone()) for tensor in held.values()]
         self.optimizer = optimizer
         self.optimizer_state = copy.deepcopy(optimizer.state_dict()) if optimizer else None
-        self.generators = [(g, s) for g in attributes if (s := _generator_state(g)) is not None]
+        self.generators = [(g, generator_state(g)) for g in attributes if _is_generator(g)]
         self.randomness = _global_randomness(is_foreign(model, data), [*held.values()])
 
     def rewind(self) -> None:
@@ -74,7 +75,7 @@ class Beginning:
         if self.optimizer is not None:
             self.optimizer.load_state_dict(copy.deepcopy(self.optimizer_state))
         for generator, state in self.generators:
-            _set_generator_state(generator, state)
+            set_generator_state(generator, state)
         self.randomness()
 
 
@@ -101,24 +102,11 @@ def _same_bits(one: Any, other: Any) -> bool:
     return a is not None and b is not None and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
-def _generator_state(generator: Any) -> Any:
-    """The state of a generator of Python, NumPy or either engine; None for anything else."""
-    if isinstance(generator, random.Random):
-        return generator.getstate()
-    if isinstance(generator, np.random.Generator):
-        return generator.bit_generator.state
-    if hasattr(generator, "get_state") and hasattr(generator, "manual_seed"):
-        return generator.get_state()
-    return None
-
-
-def _set_generator_state(generator: Any, state: Any) -> None:
-    if isinstance(generator, random.Random):
-        generator.setstate(state)
-    elif isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    else:
-        generator.set_state(state)
+def _is_generator(thing: Any) -> bool:
+    """Whether it is a generator of Python, NumPy or either engine."""
+    if isinstance(thing, (random.Random, np.random.Generator)):
+        return True
+    return hasattr(thing, "get_state") and hasattr(thing, "manual_seed")
 
 
 def _global_randomness(foreign: bool, tensors: list[Any]) -> Any:

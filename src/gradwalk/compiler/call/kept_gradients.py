@@ -8,12 +8,10 @@ has one of them or changed it.
 from __future__ import annotations
 
 import operator
-import sys
-import sysconfig
-from collections.abc import Callable, Iterable, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from gradwalk.graph.reference_counts import LIST_AND_ATTRIBUTE, references
 from gradwalk.tensors.apply import wrap
 
 _array_of = operator.attrgetter("_array")
@@ -56,29 +54,12 @@ class KeptGradients:
 
     def _unshared(self) -> bool:
         """Whether the tensors are nobody else's, and as they were made."""
-        if _UNSHARED is None:
+        if LIST_AND_ATTRIBUTE is None or not self.tensors:
             return False
-        counts = max(_references(self.tensors), default=0), max(_references(self.arrays), default=0)
         return (
-            counts == _UNSHARED
+            max(references(self.arrays)) == LIST_AND_ATTRIBUTE  # the attribute of the tensor
+            and max(references(self.tensors)) == LIST_AND_ATTRIBUTE - 1
             and all(map(operator.is_, map(_array_of, self.tensors), self.arrays))
             and not any(map(_node_of, self.tensors))
             and not any(self._attributes)
         )
-
-
-def _references(things: Iterable[Any]) -> list[int]:
-    return list(map(sys.getrefcount, things))
-
-
-def _unshared_counts() -> tuple[int, int] | None:
-    """What is counted for a tensor and an array that only KeptGradients has."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None  # there it counts nothing useful
-    holder = SimpleNamespace(_array=object())
-    arrays, tensors = [holder._array], [holder]
-    del holder
-    return _references(tensors)[0], _references(arrays)[0]
-
-
-_UNSHARED = _unshared_counts()

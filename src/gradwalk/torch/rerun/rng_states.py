@@ -16,25 +16,6 @@ GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.Ran
 _TWISTER = 624 * 4 + 4  # bytes: the words of a Mersenne Twister, and its position
 
 
-def generator_state(generator: Any) -> Any:
-    """The state of a generator that the program made."""
-    if isinstance(generator, random.Random):
-        return generator.getstate()
-    if isinstance(generator, np.random.Generator):
-        return generator.bit_generator.state
-    return generator.get_state()
-
-
-def set_generator_state(generator: Any, state: Any) -> None:
-    """The inverse of `generator_state`."""
-    if isinstance(generator, random.Random):
-        generator.setstate(state)
-    elif isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    else:
-        generator.set_state(state)
-
-
 @dataclass
 class Randomness:
     """The states of all global generators at one moment."""

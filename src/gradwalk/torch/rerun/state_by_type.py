@@ -33,7 +33,8 @@ import numpy as np
 import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from gradwalk.torch.rerun.rng_states import GENERATORS, generator_state, set_generator_state
+from gradwalk.random.generator_states import generator_state, set_generator_state
+from gradwalk.torch.rerun.rng_states import GENERATORS
 from gradwalk.torch.rerun.statements import NotRepeatable
 from gradwalk.torch.user_lines import USER, files
 

@@ -6,10 +6,7 @@ arrays; a call then only reads and replaces their values.
 
 from __future__ import annotations
 
-import sys
-import sysconfig
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,6 +14,7 @@ import numpy as np
 
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.machine import DeviceMachine
+from gradwalk.graph.reference_counts import LIST_AND_ATTRIBUTE, references
 
 
 class BoundMemories:
@@ -80,28 +78,12 @@ def _put(memory: Any, value: Any) -> None:
 def _own(state: list[Any]) -> list[Any]:
     """Copy what is also used elsewhere (a clone shares its original's value): the arrays returned
     are donated, and gone after the call."""
-    if _UNSHARED is None:
+    if LIST_AND_ATTRIBUTE is None:
         return [jnp.copy(array) for array in state]
-    counts = _references(state)
-    if max(counts, default=0) <= _UNSHARED:
+    counts = references(state)
+    if max(counts, default=0) <= LIST_AND_ATTRIBUTE:
         return state
     return [
-        jnp.copy(array) if count > _UNSHARED else array
+        jnp.copy(array) if count > LIST_AND_ATTRIBUTE else array
         for array, count in zip(state, counts, strict=True)
     ]
-
-
-def _references(state: list[Any]) -> list[int]:
-    return list(map(sys.getrefcount, state))
-
-
-def _unshared_count() -> int | None:
-    """What `_references` counts for an array that only a memory has."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None  # there it counts nothing useful
-
-    holder = SimpleNamespace(_term=np.zeros(1))
-    return _references([holder._term])[0]
-
-
-_UNSHARED = _unshared_count()
