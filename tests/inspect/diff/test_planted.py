@@ -81,7 +81,7 @@ def difference(engine: str, plan: str) -> TraceDifference:
 def test_a_faithful_port_differs_nowhere(engine: str) -> None:
     answer = difference(engine, "")
     assert answer.equal and not answer.first and not answer.findings
-    assert "none differs by more than rounding" in str(answer)
+    assert "No operation differs by more than rounding" in str(answer)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

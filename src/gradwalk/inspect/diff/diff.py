@@ -9,14 +9,14 @@ import numpy as np
 from gradwalk.inspect.diff.alignment import Alignment, Pair
 from gradwalk.inspect.diff.answer import (
     AlignedOperation,
-    TraceDifference,
     FoundDifference,
     MappedWeight,
+    TraceDifference,
 )
-from gradwalk.inspect.diff.rounding_errors import RoundingErrors
 from gradwalk.inspect.diff.explain import explained, side
 from gradwalk.inspect.diff.known_values import moves
 from gradwalk.inspect.diff.numbers import between, precision_name, rearranged
+from gradwalk.inspect.diff.rounding_errors import RoundingErrors
 from gradwalk.inspect.trace.file import load_trace
 from gradwalk.inspect.trace.trace import Edge, Trace
 
