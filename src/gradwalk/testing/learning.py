@@ -18,7 +18,7 @@ from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.optim.adam import Adam
 from gradwalk.testing.failures import failure, place
-from gradwalk.testing.loss_mistakes import loss_mistake
+from gradwalk.inspect.silent.loss_mistakes import loss_mistake
 from gradwalk.testing.one_step import eager, is_foreign, loss_of, parameters_of, recording, title_of
 from gradwalk.testing.restored import Beginning, restored
 

@@ -25,7 +25,7 @@ from gradwalk.testing.one_step import (
     title_of,
 )
 from gradwalk.testing.restored import restored
-from gradwalk.testing.rounding import gradient_tolerance
+from gradwalk.inspect.silent.rounding import gradient_tolerance
 
 
 def assert_gradients_match(

@@ -34,7 +34,7 @@ class FunctionPush(AuditedPush):
         given = [edge for _, edge in node.edges]
         if len({*given}) < len(given):
             raise NotReplayable("one tensor is several of its inputs")
-        known = [_same_value(trace, node, k) for k in range(len(node.metas))]
+        known = [same_value(trace, node, k) for k in range(len(node.metas))]
         if any(edge is None and g is not None for edge, g in zip(known, self.grads)):
             raise NotReplayable("the operations inside its forward were not recorded")
         stop = {edge.node for edge in given}
@@ -75,7 +75,7 @@ class FunctionPush(AuditedPush):
         return False
 
 
-def _same_value(trace: Trace, function: TraceNode, output: int) -> Edge | None:
+def same_value(trace: Trace, function: TraceNode, output: int) -> Edge | None:
     """The operation before a Function that made the array it returned."""
     wanted = function.values[output]
     if not is_array(wanted):

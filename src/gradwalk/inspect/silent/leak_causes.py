@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.testing.leaks import Leak
+from gradwalk.inspect.silent.leaks import Leak
 
 _SOFTMAX = frozenset(("softmax", "log_softmax", "safe_softmax", "logsumexp"))
 _ATTENTION = frozenset(("attention", "masked_attention", "grouped_attention"))
