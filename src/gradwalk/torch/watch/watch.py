@@ -49,13 +49,13 @@ from gradwalk.torch.watch.gradient_checks import (
 )
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
+from gradwalk.torch.watch.watched_things import keep, several
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
 MOST_KEPT = 256 << 20  # bytes of batches to keep while gradients accumulate
 MOST_RUNS = 256  # backward passes to keep for one step
 MOST_LOST = 10  # consecutive steps that may be skipped because the loss is NaN
-MOST_KNOWN = 32  # models and optimizers
 _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
@@ -108,8 +108,8 @@ class Watch:
             raise ValueError(f"action is one of {', '.join(map(repr, ACTIONS))}, not {action!r}")
         if not explosion > 1:
             raise ValueError(f"explosion is a factor above 1, not {explosion!r}")
-        models = _several(model, torch.nn.Module)
-        optimizers = _several(optimizer, torch.optim.Optimizer)
+        models = several(model, torch.nn.Module)
+        optimizers = several(optimizer, torch.optim.Optimizer)
         self._limits = explosion, warmup, floor
         self.folder = Path(folder)
         self.action = action
@@ -178,7 +178,7 @@ class Watch:
     # -- modules that the program calls ------------------------------------------------------------
 
     def _watch_module(self, module: torch.nn.Module) -> None:
-        _keep(self.models, module, WatchedModel(module))
+        keep(self.models, module, WatchedModel(module))
         hook = self._hooks.enter_context
         hook(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
         hook(module.register_forward_hook(self._after_call, always_call=True))
@@ -222,7 +222,7 @@ class Watch:
         self._outermost = module
         model = self.models.get(id(module))
         if model is None or model.was_moved:
-            model = _keep(self.models, module, WatchedModel(module))
+            model = keep(self.models, module, WatchedModel(module))
         frames = frames_from(sys._getframe(1), self._sites.wanted())
         state = self._keeper.now(
             [known.module for known in self.models.values()],
@@ -347,6 +347,7 @@ class Watch:
         if fault is not None:
             self._report(checked, fault)
         self._passed(checked, healthy=fault is None)
+        self._adjust_learning(checked)
         self._recordings.end()  # the recording ends before the update
         return None
 
@@ -363,7 +364,7 @@ class Watch:
 
     def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
         known = self.optimizers.get(id(optimizer))
-        return known or _keep(self.optimizers, optimizer, Checked(optimizer, *self._limits))
+        return known or keep(self.optimizers, optimizer, Checked(optimizer, *self._limits))
 
     def _watched_closure(self, checked: Checked, closure: Any) -> Any:
         """Wrap the closure of a step: check the gradients after each call of it."""
@@ -376,6 +377,7 @@ class Watch:
             fault = None if self._quiet else checked.check(self._runs, explodes)
             if fault is not None:
                 self._report(checked, fault, step=checked.steps - 1)
+            self._adjust_learning(checked)
             self._forget()
             return loss
 
@@ -389,6 +391,9 @@ class Watch:
         if healthy:
             self._warned = False
             self._lost = 0
+
+    def _adjust_learning(self, checked: Checked) -> None:
+        """Look for unknown modules while no known one leads to the loss."""
         if self._runs and not any(run.calls for run in self._runs):
             self._learn()  # the program calls another module than it gave, such as an inner one
         elif self._learning is not None and (self._covers(checked) or checked.steps > 3):
@@ -476,23 +481,3 @@ def recorded_again(loss: torch.Tensor) -> Trace | None:
     """
     traces = (watched.recorded_again(loss) for watched in list(_active))
     return next((trace for trace in traces if trace is not None), None)
-
-
-def _several(given: Any, kind: type) -> list[Any]:
-    """A model or optimizer, several of them, or none, as a list."""
-    several = [] if given is None else [given] if isinstance(given, kind) else list(given)
-    for thing in several:
-        if not isinstance(thing, kind):
-            raise TypeError(
-                f"watch takes a model (torch.nn.Module) and an optimizer (torch.optim.Optimizer), "
-                f"or lists of them, not {type(thing).__name__}"
-            )
-    return several
-
-
-def _keep(known: dict[int, Any], thing: Any, kept: Any) -> Any:
-    """Keep it, and drop the oldest: a program that makes many models must be able to free them."""
-    known[id(thing)] = kept
-    while len(known) > MOST_KNOWN:
-        del known[next(iter(known))]
-    return kept
