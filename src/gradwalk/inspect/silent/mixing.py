@@ -1,7 +1,7 @@
 """Rows of a batch that influence one another, and positions that see the future.
 
-The step is computed again with one row, or with all later positions, changed. What the loss compares
-with the target of another row, or of an earlier position, must stay.
+The step is computed again with one row, or with all later positions, changed. What the loss
+compares with the target of another row, or of an earlier position, must stay.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ def mixed_rows(trace: Trace) -> list[Finding]:
     return []
 
 
-def _row_finding(
-    parts: StepParts, entries: list[Edge], goal: Edge, kept: Any
-) -> Finding | None:
+def _row_finding(parts: StepParts, entries: list[Edge], goal: Edge, kept: Any) -> Finding | None:
     leak, change = _leak(parts, entries, goal, 0, kept, ordered=False)
     if leak is None or _may_mix(parts, leak, entries):
         return None
@@ -101,9 +99,7 @@ def _future_finding(
     )
 
 
-def _finding(
-    kind: str, leak: Leak, message: str, fix: str, change: float, basis: str
-) -> Finding:
+def _finding(kind: str, leak: Leak, message: str, fix: str, change: float, basis: str) -> Finding:
     trace, index = leak.trace, leak.node.index
     basis = f"{basis[:-1]} by up to {short(change)}."
     layer = group_name(trace, index)
@@ -122,9 +118,7 @@ def _goals(parts: StepParts) -> Iterator[tuple[Head, Edge]]:
             yield head, goal
 
 
-def next_positions(
-    parts: StepParts, head: Head, entries: list[Edge]
-) -> list[tuple[int, int]]:
+def next_positions(parts: StepParts, head: Head, entries: list[Edge]) -> list[tuple[int, int]]:
     """The axis, and by how much, along which the target is an input shifted to the left."""
     target = parts.values(parts.source(head.target))
     compared = parts.values(head.target)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.mistakes.function_contributions import same_value
+from gradwalk.inspect.silent.step_parts import MOVES
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of, operands
 from gradwalk.inspect.trace.routes import leading_to, reached
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
@@ -32,7 +33,7 @@ class Replays:
         self.places = set(places)
         follows: set[int] = set()
         for edge in self.places:
-            follows.update(reached(trace, edge.node))
+            follows.update(reached(trace, edge.node, self._follows))
         leading = leading_to(trace, {edge.node for edge in goals})
         known = {edge.node for edge in self.places}
         self.nodes = sorted((follows & leading) - known)
@@ -41,6 +42,11 @@ class Replays:
             raise NotReplayable("the step is too large to be computed again")
         # Two replays differ by the changes alone, not by the rounding of another engine.
         self.unchanged = self.run({})
+
+    def _follows(self, consumer: int, argument: int) -> bool:
+        """Whether a change is carried on; a mask that was computed from data stays."""
+        node = self.trace.nodes[consumer]
+        return node.needs_grad or node.op in MOVES or node.note == "no_grad"
 
     def run(self, changes: dict[Edge, Any]) -> Trace:
         """The trace with these results changed; raise NotReplayable at an unknown operation."""

@@ -75,7 +75,10 @@ def _is_dropout(trace: Trace, node: TraceNode, operand: int) -> bool:
     others = [edge for _, edge in node.edges if edge.node != operand]
     same = all(trace.shape_of(edge) == node.shape for edge in others)
     return (
-        node.op == "mul" and same and len(others) == 1 and not trace.nodes[others[0].node].needs_grad
+        node.op == "mul"
+        and same
+        and len(others) == 1
+        and not trace.nodes[others[0].node].needs_grad
     )
 
 

@@ -104,9 +104,8 @@ class StepParts:
     def _from_data(self) -> set[int]:
         found: set[int] = set()
         for node in self.trace:
-            if node.is_leaf and not node.needs_grad and node.shape:
-                found.add(node.index)
-            elif any(i in found for i in node.inputs):
+            is_data = node.is_leaf and not node.needs_grad and node.shape
+            if is_data or any(i in found for i in node.inputs):
                 found.add(node.index)
         return found
 
