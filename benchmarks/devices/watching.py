@@ -115,7 +115,8 @@ def compare(training: Training, late: bool) -> str:
     on = training.watched(late, lambda: synchronizations(training))
     spread = statistics.median(map(abs, noise))
     return (
-        f"step {statistics.median(alone) * 1e3:6.2f} ms, watching adds {statistics.median(more):+7.2%} "
+        f"step {statistics.median(alone) * 1e3:6.2f} ms, "
+        f"watching adds {statistics.median(more):+7.2%} "
         f"(quartiles {low:+.2%} to {high:+.2%}; noise {spread:.2%}), "
         f"synchronizations per step {off / COUNTED:g} alone, {on / COUNTED:g} watched"
     )

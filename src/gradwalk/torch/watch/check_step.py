@@ -190,6 +190,14 @@ class Checked:
             report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
         return report
 
+    def left_behind(self, names: dict[int, str]) -> StepReport | None:
+        """Report the parameters that the last step left non-finite; None if there are none."""
+        bad = [p for p in self.parameters if not all_finite(p)]
+        if not bad:
+            return None
+        seen = StepFault("update", bad_parameters=bad).in_words(self.optimizer, names, self.steps)
+        return StepReport("update", max(self.steps - 1, 0), self.kind, seen, is_over=True)
+
 
 # -- a fault ---------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ class Rewind:
 
 def _free_memory(device: torch.device) -> float:
     """The bytes that can still be allocated on a device; infinite if unknown."""
-    module = None if device.type == "cpu" else torch.get_device_module(device)
+    module: Any = None if device.type == "cpu" else torch.get_device_module(device)
     if not hasattr(module, "mem_get_info"):
         return math.inf
     free, _ = module.mem_get_info(device)

@@ -21,7 +21,6 @@ from time import perf_counter
 from typing import Any, Self
 
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
@@ -41,16 +40,16 @@ from gradwalk.torch.rerun.snapshots import (
 from gradwalk.torch.user_lines import USER, files
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
-    all_finite,
     gradients_of,
     is_skipped,
     norm_of,
     unrecorded,
 )
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
+from gradwalk.torch.watch.learning import Learning
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
-from gradwalk.torch.watch.watched_things import keep, several
+from gradwalk.torch.watch.watched_things import keep, several, with_a_look
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
@@ -123,7 +122,7 @@ class Watch:
         self.reports: list[StepReport] = []
         self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
-        self._given = None if model is None else {id(m) for top in models for m in top.modules()}
+        given = None if model is None else {id(m) for top in models for m in top.modules()}
         self._sites = Sites()
         self._names = ModelNames()
         self._keeper = Keeper()
@@ -138,7 +137,7 @@ class Watch:
         self._thread: int | None = None  # the thread of the first call
         self._seconds = 0.0
         self._hooks = ExitStack()
-        self._learning: Any = None
+        self._learning = Learning(self._meet, self.models, given)
         self._recordings = StepRecordings(record_from, budget)
         # A recording is of one step: it must be judged before the next one begins.
         self._late = LateLooks(late if record_from is None else False)
@@ -152,7 +151,7 @@ class Watch:
             self._checked(known)
             self._watch_optimizer(known)
         if model is None:
-            self._learn()
+            self._learning.begin()
         _active.add(self)
         self._recordings.begin(0)
 
@@ -168,7 +167,7 @@ class Watch:
 
     def remove(self) -> None:
         """Stop watching: remove all hooks. The reports stay."""
-        self._stop_learning()
+        self._learning.end()
         self._recordings.end()
         self._hooks.close()
         self._forget()
@@ -193,31 +192,11 @@ class Watch:
         hook(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
         hook(module.register_forward_hook(self._after_call, always_call=True))
 
-    def _learn(self) -> None:
-        """Until the next step, look at every module call for modules not known yet."""
-        if self._learning is None:
-            self._learning = register_module_forward_pre_hook(self._meet)
-
-    def _stop_learning(self) -> None:
-        if self._learning is not None:
-            self._learning.remove()
-            self._learning = None
-
     def _meet(self, module: torch.nn.Module, args: Any) -> None:
-        if (
-            self._outermost is None
-            and id(module) not in self.models
-            and (self._given is None or id(module) in self._given)
-            and torch.is_grad_enabled()
-            and not self._quiet
-            and next(module.parameters(), None) is not None
-        ):
+        """Watch a module that the program calls, from this call on."""
+        if self._outermost is None and not self._quiet:
             self._watch_module(module)
             self._before_call(module, args, {})  # this call has its hooks already
-
-    def _covers(self, checked: Checked) -> bool:
-        known = {id(p) for model in self.models.values() for p in model.module.parameters()}
-        return all(id(p) in known for p in checked.parameters)
 
     # -- a call of a model -------------------------------------------------------------------------
 
@@ -346,7 +325,7 @@ class Watch:
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if callable(closure):
             self._passed(checked)
-            watched = self._watched_closure(checked, closure)
+            watched = with_a_look(closure, partial(self._after_closure, checked))
             if "closure" in kwargs:
                 return args, {**kwargs, "closure": watched}
             return (args[0], watched, *args[2:]), kwargs
@@ -364,6 +343,7 @@ class Watch:
         self._passed(checked)
         if fault is None and not is_late:
             self._was_healthy()
+        self._learning.adjust(checked, self._runs)
         self._recordings.end()  # the recording ends before the update
         return None
 
@@ -382,21 +362,13 @@ class Watch:
         known = self.optimizers.get(id(optimizer))
         return known or keep(self.optimizers, optimizer, Checked(optimizer, *self._limits))
 
-    def _watched_closure(self, checked: Checked, closure: Any) -> Any:
-        """Wrap the closure of a step: check the gradients after each call of it."""
-        first = [True]
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            loss = closure(*args, **kwargs)
-            # A line search tries distant points: judge explosions by the first gradient only.
-            explodes = bool(first) and first.pop()
-            fault = None if self._quiet else checked.check(self._runs, explodes)
-            if fault is not None:
-                self._report(checked, fault, step=checked.steps - 1)
-            self._forget()
-            return loss
-
-        return watched
+    def _after_closure(self, checked: Checked, is_first: bool) -> None:
+        # A line search tries distant points: judge explosions by the first gradient only.
+        fault = None if self._quiet else checked.check(self._runs, explodes=is_first)
+        if fault is not None:
+            self._report(checked, fault, step=checked.steps - 1)
+        self._learning.adjust(checked, self._runs)
+        self._forget()
 
     def _was_healthy(self) -> None:
         self._warned = False
@@ -407,10 +379,6 @@ class Watch:
         checked.steps += 1
         self.steps = max(self.steps, checked.steps)
         self._stepped = True
-        if self._runs and not any(run.calls for run in self._runs):
-            self._learn()  # the program calls another module than it gave, such as an inner one
-        elif self._learning is not None and (self._covers(checked) or checked.steps > 3):
-            self._stop_learning()
 
     # -- a step that was made before it is judged --------------------------------------------------
 
@@ -499,12 +467,9 @@ class Watch:
         self._look_back(at_the_end=True)
         names = self._names.of_parameters([model.module for model in self.models.values()])
         for checked in self.optimizers.values():
-            bad = [p for p in checked.parameters if not all_finite(p)]
-            if bad and not self.reports:
-                fault = StepFault("update", bad_parameters=bad)
-                seen = fault.in_words(checked.optimizer, names, checked.steps)
-                step = max(checked.steps - 1, 0)
-                self._tell(StepReport("update", step, checked.kind, seen, is_over=True))
+            report = checked.left_behind(names)
+            if report is not None and not self.reports:
+                self._tell(report)
 
 
 @contextmanager
