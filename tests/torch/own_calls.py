@@ -200,6 +200,8 @@ def _small() -> list[Call]:
         (aten.xlogy.Scalar_Self, (2.0, y.abs()), {}),
         (aten.cat.default, ([torch.zeros(0, dtype=torch.float64), x, y], -1), {}),
         (aten.add_.Tensor, (x, y), {"alpha": 2.5}),
+        (aten.transpose_.default, (floats(3, 4), 0, -1), {}),
+        (aten.as_strided.default, (floats(3, 1, 4), [3, 1, 4], [4, 9, 1]), {}),
         (aten.mul.Tensor, (x, x), {}),
         (aten._to_copy.default, (x,), {"dtype": torch.bfloat16}),
         (aten.bitwise_not.default, (bits,), {}),

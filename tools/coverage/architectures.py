@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -200,23 +199,7 @@ def build(name: str) -> Subject:
     """Make the architecture `library/name` and a batch for it."""
     library, _, model = name.partition("/")
     torch.manual_seed(0)
-    if find_spec("torchvision") is not None:
-        declare_missing_operations()
     return _of_transformers(model) if library == "transformers" else _of_images(library, model)
-
-
-def declare_missing_operations() -> None:
-    """Declare torchvision's detection operations where its compiled part does not load.
-
-    A torchvision built for another device than PyTorch lacks them and then refuses to be imported.
-    No architecture of the table calls them.
-    """
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in ("nms", "qnms"):
-            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            torch.library.define(f"torchvision::{name}", schema)
 
 
 def _of_transformers(name: str) -> Subject:

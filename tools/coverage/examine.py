@@ -1,19 +1,15 @@
-"""Measure one architecture: `python -m tools.coverage.examine transformers/GPT2LMHeadModel`.
-
-The last line printed is the result as JSON.
-"""
+"""Measure what gradwalk.torch does on one architecture."""
 
 from __future__ import annotations
 
-import json
 import math
 import random
-import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -27,6 +23,15 @@ from tools.coverage.architectures import Subject, build
 
 PLACES = 3  # at which a NaN is planted, one at a time
 BUDGET = 1 << 30  # bytes of values that a recording keeps
+
+
+def answer(name: str, connection: Connection) -> None:
+    """Send the row of an architecture, or what went wrong."""
+    warnings.simplefilter("ignore")
+    try:
+        connection.send(examine(name))
+    except Exception as error:
+        connection.send({"error": f"{type(error).__name__}: {error}"[:200]})
 
 
 def examine(name: str, imports: bool = True) -> dict[str, Any]:
@@ -167,9 +172,3 @@ def imported(subject: Subject) -> str:
     except Exception as error:  # an error that is not ours is a finding of its own
         return f"{type(error).__name__} of {error.__class__.__module__}: {str(error)[:120]}"
     return "yes"
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    print(json.dumps(examine(sys.argv[1])))

@@ -36,16 +36,7 @@ the tools cannot recompute it. `import_graph` decomposes it where PyTorch can, a
 otherwise. Custom `autograd.Function`s and operations on complex numbers are opaque.
 """
 
-COLUMNS = [
-    "architecture",
-    "parameters",
-    "operations",
-    "identical",
-    "gradients",
-    "opaque",
-    "NaN",
-    "import_graph",
-]
+COLUMNS = "architecture|parameters|operations|identical|gradients|opaque|NaN|import_graph"
 HEADER = f"\n|{COLUMNS}|\n|{'---|' * len(COLUMNS.split('|'))}\n"
 
 

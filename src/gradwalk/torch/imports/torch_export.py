@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import logging
 import operator
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
@@ -119,9 +120,9 @@ def _what_failed(error: Exception) -> tuple[str, str]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence torch.export: it logs and warns of its own internals, and we report errors."""
+    """Silence torch.export: it logs, warns and prints its own internals, and we report errors."""
     before = logging.root.manager.disable
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
         try:

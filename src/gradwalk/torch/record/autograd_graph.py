@@ -140,11 +140,15 @@ class AutogradGraph:
         self._values_it_saved(grad_fn)
 
     def _written_by(self, grad_fn: Any) -> TraceNode | None:
-        """The operation that wrote through a view: its autograd node is made just before."""
+        """The operation that wrote through a view: its autograd node is made just before, or before
+        that of a copy of the old value."""
         if not grad_fn.name().endswith("CopySlices"):
             return None
-        made = self._by_number.get(private.number_of(grad_fn) - 1)
-        return self.trace.nodes[made[-1][0]] if made else None
+        for number in (private.number_of(grad_fn) - 1, private.number_of(grad_fn) - 2):
+            made = self._by_number.get(number)
+            if not made or self.trace.nodes[made[-1][0]].op != "clone":
+                return self.trace.nodes[made[-1][0]] if made else None
+        return None
 
     def _through_view(
         self, grad_fn: Any, twin: TraceNode, edges: list[Edge | None], outputs: Any
