@@ -17,7 +17,7 @@ from gradwalk.inspect.health.examination import examine
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
-from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.report import Report, json_safe, short
 from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.file import save_trace
 from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
@@ -231,7 +231,7 @@ class StepReport(Report):
         """Write the report as text and as JSON."""
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "report.txt", [f"{self}\n".encode()])
-        text = json.dumps(_json(self.to_dict()), indent=2, allow_nan=False)
+        text = json.dumps(json_safe(self.to_dict()), indent=2, allow_nan=False)
         write_atomically(folder / "report.json", [f"{text}\n".encode()])
 
 
@@ -314,13 +314,3 @@ def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
         stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
         return worst if stands_out else None
     return None
-
-
-def _json(value: Any) -> Any:
-    """Replace NaN and inf by text, which JSON lacks."""
-    value = plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _json(item) for name, item in value.items()}
-    return [_json(item) for item in value] if isinstance(value, list) else value
