@@ -57,4 +57,11 @@ CHECKS: tuple[Check, ...] = (  # cheapest first
     Check("parameters without a gradient", _TOOLS, "without_gradient"),
     Check("vanishing, exploding, dead or saturated layers", _TOOLS, "unhealthy"),
     Check("wrong derivatives", _TOOLS, "wrong_backwards", "run"),
+    Check("a loss of the wrong thing", "inspect.silent.of_step", "losses"),
+    Check("a softmax over the wrong axis", "inspect.silent.of_step", "softmaxes"),
+    Check("weights shared or copied by mistake", "inspect.silent.of_step", "weights"),
+    Check("a wrong hand-written backward", "inspect.silent.of_step", "backward"),
+    Check("rows that influence one another", "inspect.silent.of_step", "rows"),
+    Check("predictions that see the future", "inspect.silent.of_step", "future"),
+    Check("padding that changes the loss", "inspect.silent.of_step", "pads"),
 )
