@@ -38,6 +38,8 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
             return None  # its own memory, if any, does not hold its values
         try:
             plain = plain.detach()
+            if plain.is_cpu and private.memory_may_be_freed():
+                plain = plain.clone()
             if plain.layout != torch.strided:
                 plain = plain.to_dense()
             if plain.dtype in _AS_FLOAT32:

@@ -14,6 +14,9 @@ import torch
 
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.routes import listed
+from gradwalk.torch import private
+from gradwalk.torch.ranks.agreement import Agreement
+from gradwalk.torch.ranks.unused import UNUSED_FIX, unused_in_words
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
@@ -75,9 +78,15 @@ class Checked:
     """An optimizer with its number of steps and the history of its gradient norms."""
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, explosion: float, warmup: int, floor: float | None
+        self,
+        optimizer: torch.optim.Optimizer,
+        explosion: float,
+        warmup: int,
+        floor: float | None,
+        agreement: Agreement | None = None,
     ) -> None:
         self.optimizer = optimizer
+        self._agreement = agreement or Agreement(0)
         self.steps = 0
         self._start: float | None = None  # norm of all parameters at the first step
         self._history = GradientHistory(explosion, warmup, floor)
@@ -108,10 +117,11 @@ class Checked:
             return None
         losses = [run.loss for run in runs if run.loss is not None]
         norm, *values = numbers_in([norm_of(gradients), *losses])
-        norm /= scale_of(self.optimizer)
+        norm = self._agreement.norm(gradients, norm / scale_of(self.optimizer), values)
         history = self._history
         if self._start is None:
-            self._start = norm_of([p.detach() for p in self.parameters]).item()
+            parameters = [p.detach() for p in self.parameters]
+            self._start = self._agreement.norm(parameters, norm_of(parameters).item(), [])
             history.floor = self._start if history.floor is None else history.floor
         healthy = math.isfinite(norm) and all(map(math.isfinite, values))
         if healthy and not (explodes and history.has_exploded(norm)):
@@ -143,6 +153,8 @@ class Checked:
             numbers = [p.grad for p in bad if p.grad is not None]
             is_nan = any(elements(g).isnan().any() for g in numbers) or math.isnan(bad_loss or 0.0)
             return fault("NaN" if is_nan else "Inf", _first_bad(runs, losses))
+        if not math.isfinite(norm) and any(map(private.is_distributed, parameters)):
+            return fault("NaN", len(runs) - 1)  # in the part of another rank
         if not math.isfinite(norm):
             norm = exact_norm([p.grad for p in parameters if p.grad is not None])
         if history.has_exploded(norm):
@@ -155,6 +167,7 @@ class Checked:
         report = StepReport(fault.kind, step, self.kind, loss=fault.loss, growth=self.growth)
         report.gradient_norm, report.usual_norm = fault.norm, fault.usual
         report.seen = fault.in_words(self.optimizer, names, step)
+        report.fix = UNUSED_FIX if fault.kind == "unused" else ""
         report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
         if report.growth > GROWN:
             times = f"{short(report.growth)} times the norm of the first step"
@@ -169,7 +182,7 @@ class Checked:
 class StepFault:
     """Why the optimizer should not make a step."""
 
-    kind: str  # "NaN", "Inf", "explosion" or "update"
+    kind: str  # "NaN", "Inf", "explosion", "update" or "unused"
     run: Run | None = None  # the first backward pass concerned
     loss: float | None = None
     norm: float | None = None
@@ -204,6 +217,8 @@ class StepFault:
                 f"gradients ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote "
                 "it afterwards"
             )
+        if self.kind == "unused":
+            return unused_in_words([names.get(id(p), "a parameter") for p in self.bad_gradients])
         if self.skipped:
             return (
                 f"the loss was NaN {self.skipped} times in a row, and each time the step was "
@@ -217,6 +232,8 @@ class StepFault:
                 f"the gradient has exploded: its norm is {short(self.norm)}, the usual norm "
                 f"{short(self.usual)}{loss}"
             )
+        if not self.bad_gradients and (self.loss is None or math.isfinite(self.loss)):
+            return f"the part of the gradient that another rank holds is not finite{loss}"
         if not self.bad_gradients:
             return f"the loss is {short(self.loss)}, its gradients are finite"
         return f"the gradient of {named(self.bad_gradients)} is not finite{loss}"

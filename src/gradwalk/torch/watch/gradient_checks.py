@@ -56,7 +56,8 @@ def numbers_in(tensors: list[torch.Tensor]) -> list[float]:
 
 
 def elements(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements of a tensor; of a sparse one the stored elements."""
+    """The elements of a tensor; of a sparse one the stored elements, of a divided one its part."""
+    tensor = private.local_part(tensor)
     return tensor.coalesce().values() if tensor.is_sparse else tensor
 
 

@@ -7,6 +7,7 @@ the trace (step_report.py).
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import sys
@@ -26,6 +27,11 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.ranks.agreement import Agreement
+from gradwalk.torch.ranks.alone import alone
+from gradwalk.torch.ranks.notes import is_one_of_many
+from gradwalk.torch.ranks.stopped_rank import StoppedRank
+from gradwalk.torch.ranks.unused import unused_parameters
 from gradwalk.torch.record.module_calls import ModelNames
 from gradwalk.torch.rerun.call_sites import Sites
 from gradwalk.torch.rerun.call_stack import frames_from
@@ -57,6 +63,7 @@ MOST_RUNS = 256  # backward passes to keep for one step
 MOST_LOST = 10  # consecutive steps that may be skipped because the loss is NaN
 MOST_KNOWN = 32  # models and optimizers
 _OUTPUTS = 8  # outputs of a model whose gradients are kept
+_numbers = itertools.count()
 
 
 class Watch:
@@ -135,6 +142,9 @@ class Watch:
         self._hooks = ExitStack()
         self._learning: Any = None
         self._recordings = StepRecordings(record_from, budget)
+        self._number = next(_numbers)  # the same on every rank of a job
+        self._agreement = Agreement(self._number)
+        self._unused: list[torch.Tensor] = []  # parameters that DDP waits for
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
         for module in models:
             self._watch_module(module)
@@ -280,6 +290,7 @@ class Watch:
         calls = sorted(self._reached, key=lambda call: call.number)
         run = Run(calls, frames, loss, before)
         self._reached = []
+        self._unused = unused_parameters(call.model.module for call in calls)
         self._runs.append(run)
         self._sites.note(run)
         if len(self._runs) > 1:
@@ -342,13 +353,19 @@ class Watch:
             self._forget()
             return None
         began = perf_counter()
-        fault = checked.check(self._runs)
+        fault = self._waited_for() or checked.check(self._runs)
         self._seconds += perf_counter() - began
         if fault is not None:
             self._report(checked, fault)
         self._passed(checked, healthy=fault is None)
         self._recordings.end()  # the recording ends before the update
         return None
+
+    def _waited_for(self) -> StepFault | None:
+        """The parameters that DDP waits for although the last backward passed them by."""
+        if not self._unused or not self._runs:
+            return None
+        return StepFault("unused", bad_gradients=self._unused)
 
     def _watch_optimizer(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Hook one optimizer. Global hooks will not do: a step iterates over them, and a recording
@@ -363,7 +380,10 @@ class Watch:
 
     def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
         known = self.optimizers.get(id(optimizer))
-        return known or _keep(self.optimizers, optimizer, Checked(optimizer, *self._limits))
+        if known is None:
+            known = Checked(optimizer, *self._limits, self._agreement)
+            _keep(self.optimizers, optimizer, known)
+        return known
 
     def _watched_closure(self, checked: Checked, closure: Any) -> Any:
         """Wrap the closure of a step: check the gradients after each call of it."""
@@ -399,17 +419,23 @@ class Watch:
     def _report(self, checked: Checked, fault: StepFault, step: int | None = None) -> None:
         if self._warned:  # reported already, and no step has been healthy since
             return
-        names = self._names.of_parameters([model.module for model in self.models.values()])
+        models = [model.module for model in self.models.values()]
+        names = self._names.of_parameters(models)
         report = checked.report(fault, names, checked.steps if step is None else step)
         live = self._recordings.end()
+        shows, outcome, rank = partial(fault.shows, checked.parameters), None, None
+        if is_one_of_many():
+            can = live is None and fault.run is not None
+            rank = StoppedRank(self._number, report.step, models, can)
+            shows = partial(rank.shows, fault, checked.parameters)
         if live is not None:
             report.rerun, report.rerun_told = "recorded", "none: the step was recorded as it ran"
             report.explain(live, fault.run.batch if fault.run else [], "recorded")
         elif fault.run is not None:
             finite = [call.gave_finite() for call in fault.run.calls]
             report.gave_finite = None if None in finite else all(finite)
-            with self._rerun() as again:
-                outcome = again(fault.run, partial(fault.shows, checked.parameters))
+            with self._rerun(rank is not None and rank.gathers) as again:
+                outcome = again(fault.run, shows)
                 report.rerun, report.rerun_told = outcome.how, outcome.told
                 report.notes += outcome.notes
                 if outcome.trace is not None:
@@ -417,14 +443,21 @@ class Watch:
             if not report.rerun:
                 report.not_shown([names[id(p)] for p in checked.parameters if id(p) in names])
         self._forget()
-        self._tell(report)
+        if rank is not None:
+            rank.judge(report, fault, outcome)
+        self._tell(report, rank)
 
     @contextmanager
-    def _rerun(self) -> Iterator[Rerun]:
-        """Run a step again, apart from the program."""
+    def _rerun(self, gathers: bool = False) -> Iterator[Rerun]:
+        """Run a step again, apart from the program and on this rank alone.
+
+        `gathers`: all ranks do so, and gather the weights that they share first.
+        """
         optimizers = [known.optimizer for known in self.optimizers.values()]
-        with aside(), unrecorded():
-            yield Rerun(self.models.values(), optimizers, self._keeper, self.budget)
+        models = [known.module for known in self.models.values()]
+        with aside(), unrecorded(), alone(models, gathers) as answers:
+            known = self.models.values()
+            yield Rerun(known, optimizers, self._keeper, self.budget, answers)
 
     def recorded_again(self, loss: torch.Tensor) -> Trace | None:
         """Run the last step with this loss again and return its trace; None if there is none."""
@@ -436,8 +469,11 @@ class Watch:
                 run.recorded = again.recorded(run)
         return run.recorded
 
-    def _tell(self, report: StepReport) -> None:
-        report.save(self.folder)
+    def _tell(self, report: StepReport, rank: StoppedRank | None = None) -> None:
+        if rank is None:
+            report.save(self.folder)
+        else:
+            rank.save(report, self.folder)
         self.reports.append(report)
         if self.action == "raise":
             raise StepStopped(report)
