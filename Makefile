@@ -60,7 +60,7 @@ torch: ## test gradwalk.torch with another PyTorch, in build/: make torch VERSIO
 	@test -n "$(VERSION)" || { echo "name a version: make torch VERSION=2.8.0" >&2; exit 1; }
 	@$(PYTHON) -m venv "build/torch-$(VERSION)"
 	@"build/torch-$(VERSION)/bin/python" -m pip --disable-pip-version-check -qq install \
-	    --editable . "torch==$(VERSION)" pytest pytest-xdist hypothesis expecttest "transformers>=5"
+	    --editable . "torch==$(VERSION)" pytest pytest-xdist hypothesis expecttest "transformers>=5" "accelerate>=1.10" "pytorch-lightning>=2.5"
 	@"build/torch-$(VERSION)/bin/python" -m pytest -n auto --maxprocesses 4 tests/torch $(ARGS)
 
 page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from web/

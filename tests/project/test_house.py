@@ -98,6 +98,9 @@ def test_the_check_of_unused_names_sees_calls_and_tables() -> None:
 
 # Names of PyTorch that users know from there.
 PUBLIC_METHODS = {"from_pretrained", "generate_square_subsequent_mask", "save_for_backward"}
+# Events that the trainers of other packages call.
+PUBLIC_METHODS |= {"on_train_begin", "on_train_start", "on_step_end", "on_train_batch_end"}
+PUBLIC_METHODS |= {"on_train_end", "on_exception"}
 
 
 def unused_names(sources: dict[Path, str], used: set[str]) -> list[str]:

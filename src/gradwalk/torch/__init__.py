@@ -5,6 +5,7 @@
 
     record/     a program as a trace: operations, autograd nodes, module calls, storages
     watch/      the hooks on a training loop, what they check, and the report of a stopped step
+    trainers/   watch in HF Trainer, Lightning and Accelerate
     rerun/      snapshots of a step, and running it again
     imports/    a model as a gradwalk function
     translate/  PyTorch's operations as ops of our table
@@ -24,7 +25,8 @@ if find_spec("torch") is None:
 
 from gradwalk.torch.imports.import_graph import import_graph
 from gradwalk.torch.record.recorder import TorchRecorder as record
+from gradwalk.torch.watch.layer_numbers import LayerNumbers
 from gradwalk.torch.watch.step_report import StepStopped
 from gradwalk.torch.watch.watch import Watch as watch
 
-__all__ = ["StepStopped", "import_graph", "record", "watch"]
+__all__ = ["LayerNumbers", "StepStopped", "import_graph", "record", "watch"]

@@ -357,26 +357,36 @@ def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         except RuntimeError:  # some are sparse, or on another device
             pass
     with torch.no_grad():
-        return _total_norm_of_groups([local_part(tensor) for tensor in tensors])
+        return _total_norm_of_groups(tensors)
 
 
 def _total_norm_of_groups(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """The same for many tensors, or several kinds: by device and dtype."""
-    groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
-    for tensor in tensors:
-        if tensor.is_sparse:
-            tensor = tensor._values()
-        groups.setdefault((tensor.device, tensor.dtype), []).append(tensor)
-    norms: list[torch.Tensor] = []
-    for (_, dtype), members in groups.items():
+    return torch.linalg.vector_norm(stacked(each_norm(tensors)))
+
+
+def each_norm(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The norm of each tensor, in order, without waiting; of a sparse one, of what it stores."""
+    groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    dense = [tensor._values() if tensor.is_sparse else tensor for tensor in tensors]
+    for position, tensor in enumerate(dense):
+        groups.setdefault((tensor.device, tensor.dtype), []).append(position)
+    norms: dict[int, torch.Tensor] = {}
+    for (_, dtype), positions in groups.items():
+        members = [dense[position] for position in positions]
         try:
-            norms += torch._foreach_norm(members, 2, dtype=_wide(dtype))
+            norms.update(zip(positions, torch._foreach_norm(members, 2, dtype=_wide(dtype))))
         except AttributeError:
             raise missing("torch._foreach_norm") from None
-    first = norms[0]
-    if any(norm.device != first.device or norm.dtype != first.dtype for norm in norms):
-        norms = [norm.to(first.device, first.dtype) for norm in norms]
-    return torch.linalg.vector_norm(torch.stack(norms))
+    return [norms[position] for position in range(len(dense))]
+
+
+def stacked(numbers: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Tensors of one number each as one vector, on the device and in the dtype of the first."""
+    first = numbers[0]
+    if any(number.device != first.device or number.dtype != first.dtype for number in numbers):
+        numbers = [number.to(first.device, first.dtype) for number in numbers]
+    return torch.stack(list(numbers))
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype | None:
@@ -437,90 +447,3 @@ def lines_kept(after: str) -> Iterator[None]:
         yield
     finally:
         TracerBase._filter_traceback_frames = before  # type: ignore[method-assign]
-
-
-# -- for ranks -------------------------------------------------------------------------------------
-
-
-def default_store() -> Any:
-    """The store of the job's default process group."""
-    from torch.distributed import distributed_c10d
-
-    try:
-        return distributed_c10d._get_default_store()
-    except AttributeError:
-        raise missing("torch.distributed.distributed_c10d._get_default_store") from None
-
-
-def memory_may_be_freed() -> bool:
-    """Whether `fully_shard` may free the memory of tensors that are in use.
-
-    It resizes their storage, which fails once an array has shared that storage.
-    """
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
-def finished_work() -> Any:
-    """A collective that has ended, as the dispatcher returns it; None if there is none."""
-    from torch._C import _distributed_c10d
-
-    try:
-        return _distributed_c10d.FakeWork().boxed()
-    except AttributeError:
-        return None
-
-
-_PLAIN_TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
-
-
-def is_distributed(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a DTensor, divided over ranks."""
-    return type(tensor) not in _PLAIN_TENSORS and hasattr(tensor, "to_local")
-
-
-def local_part(tensor: torch.Tensor) -> torch.Tensor:
-    """The part of a tensor on this rank: no collective; a plain tensor itself."""
-    return tensor.to_local() if is_distributed(tensor) else tensor  # type: ignore[attr-defined]
-
-
-def is_sharded(module: torch.nn.Module) -> bool:
-    """Whether `fully_shard` was applied to a module."""
-    return hasattr(module, "unshard") and hasattr(module, "_get_fsdp_state")
-
-
-@contextmanager
-def gathered(modules: Sequence[Any]) -> Iterator[None]:
-    """Gather the weights of modules made by `fully_shard`, and keep them whole and unreduced.
-
-    Gathering is a collective; every rank must enter. Inside, calls and backward passes are local.
-    """
-    groups: list[Any] = []
-    for module in modules:
-        state = module._get_fsdp_state()
-        several = getattr(state, "_fsdp_param_groups", None)
-        one = getattr(state, "_fsdp_param_group", None) if several is None else None
-        groups += [one] if one is not None else several or []
-    local: dict[str, Any] = {
-        "reduce_grads": False,
-        "reshard_after_backward": False,
-        "post_forward_mesh_info": None,
-    }
-    changed: list[tuple[Any, dict[str, Any]]] = [(group, local) for group in groups]
-    # Without a dtype to reduce in, gradients stay where a re-run looks for them, in `.grad`.
-    changed += [(p, {"reduce_dtype": None}) for group in groups for p in group.fsdp_params]
-    before = []
-    for thing, settings in changed:
-        if not all(hasattr(thing, name) for name in settings):
-            raise missing(f"{type(thing).__name__}.{', '.join(settings)}")
-        before.append({name: getattr(thing, name) for name in settings})
-    for module in modules:
-        module.unshard()
-    try:
-        for thing, settings in changed:
-            vars(thing).update(settings)
-        yield
-    finally:
-        for (thing, _), was in zip(changed, before):
-            vars(thing).update(was)
-        for module in modules:
-            module.reshard()

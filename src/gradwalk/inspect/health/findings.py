@@ -54,6 +54,8 @@ class Finding(Report):
     cause: SourceLine | None = None  # what it came from: weights, input or optimizer
     factors: list[Factor] = field(default_factory=list)
     others: list[str] = field(default_factory=list)  # further layers with the same
+    confidence: str = ""  # of a finding of the doctor: "certain", "likely" or "possible"
+    basis: str = ""  # what the confidence rests on
     _nodes: set[int] = field(default_factory=set)  # what it was seen at, besides the factors
 
     @property
@@ -70,6 +72,8 @@ class Finding(Report):
         if self.cause is not None and self.cause != self.line:
             rows.append(("from", str(self.cause)))
         rows.append(("try", self.change))
+        if self.confidence:
+            rows.append((self.confidence, self.basis))
         if self.others:
             rows.append(("also", listed(self.others, 6)))
         return "\n".join(_row(head, text) for head, text in rows)

@@ -1,1 +1,1 @@
-"""Watch under several processes: what ranks tell one another, and a step rerun on one rank alone."""
+"""watch in a job of several processes: what ranks tell one another, and reruns on one rank."""

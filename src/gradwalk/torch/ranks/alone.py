@@ -14,9 +14,10 @@ from unittest import mock
 
 import torch
 
-from gradwalk.torch import private
+from gradwalk.torch import private, private_distributed
 from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.rerun.statements import NotRepeatable
+from gradwalk.torch.watch.gradient_checks import is_distributed
 
 _KEEPS = ("allreduce_", "allreduce_coalesced_", "broadcast_", "reduce_")  # their own operands
 _FUNCTIONAL = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor")
@@ -42,7 +43,7 @@ class Answers(private.TorchDispatchMode):
         if space != "c10d":
             return func(*args, **(kwargs or {}))
         self.answered[name.strip("_")] = None
-        work = private.finished_work()
+        work = private_distributed.finished_work()
         if work is None:
             raise NotRepeatable(f"they call {name}, which every rank would have to join")
         if name in _KEEPS or name == "barrier":
@@ -69,7 +70,9 @@ class Answers(private.TorchDispatchMode):
 
 def sharded_parts(models: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
     """The modules that `fully_shard` divided over ranks."""
-    return [part for model in models for part in model.modules() if private.is_sharded(part)]
+    return [
+        part for model in models for part in model.modules() if private_distributed.is_sharded(part)
+    ]
 
 
 @contextmanager
@@ -86,7 +89,7 @@ def alone(models: Iterable[torch.nn.Module], gathers: bool = False) -> Iterator[
     parts = sharded_parts(models)
     with ExitStack() as stack:
         if gathers and parts:
-            stack.enter_context(private.gathered(parts))
+            stack.enter_context(private_distributed.gathered(parts))
         stack.enter_context(mock.patch.object(DistributedDataParallel, "forward", forward))
         yield stack.enter_context(Answers())
 
@@ -95,7 +98,7 @@ def refuse_if_divided(models: Iterable[torch.nn.Module]) -> None:
     """Raise NotRepeatable if the weights of a model are on other ranks too."""
     for model in models:
         for parameter in model.parameters():
-            if private.is_distributed(parameter):
+            if is_distributed(parameter):
                 raise NotRepeatable("other ranks hold a part of the model's weights")
         for part in model.modules():
             if type(part).__name__ == "FullyShardedDataParallel":

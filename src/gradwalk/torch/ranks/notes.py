@@ -13,7 +13,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from gradwalk.torch import private
+from gradwalk.torch import private_distributed
 
 ARRIVES = 5.0  # seconds within which every rank that stops at the same step says so
 REPORTS = 60.0  # seconds within which a rank that said so has written its report
@@ -31,7 +31,7 @@ class Notes:
     def __init__(self, subject: str) -> None:
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._subject = f"gradwalk/{subject}"
-        self._store = private.default_store()
+        self._store = private_distributed.default_store()
 
     def put(self, name: str, note: Any) -> None:
         """Leave a note of this rank."""

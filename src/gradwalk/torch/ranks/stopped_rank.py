@@ -11,7 +11,7 @@ import torch
 
 from gradwalk.inspect.report import short
 from gradwalk.torch.ranks.alone import sharded_parts
-from gradwalk.torch.ranks.notes import ARRIVES, REPORTS, Notes
+from gradwalk.torch.ranks.notes import ARRIVES, REPORTS, Notes, is_one_of_many
 from gradwalk.torch.ranks.summary import AFTER, BEFORE, RanksSummary
 from gradwalk.torch.rerun.rerun import RerunOutcome
 from gradwalk.torch.watch.check_step import StepFault
@@ -37,6 +37,13 @@ class StoppedRank:
         self._models = models
         self._text = ""  # of the report of the first bad rank
 
+    @classmethod
+    def of(
+        cls, watch: int, step: int, models: Sequence[torch.nn.Module], can: bool
+    ) -> StoppedRank | None:
+        """This process, if it is one of several ranks."""
+        return cls(watch, step, models, can) if is_one_of_many() else None
+
     def shows(
         self, fault: StepFault, parameters: list[torch.Tensor], losses: list[torch.Tensor]
     ) -> bool:
@@ -49,6 +56,7 @@ class StoppedRank:
     def judge(self, report: StepReport, fault: StepFault, outcome: RerunOutcome | None) -> None:
         """Say on which side of the collective the fault arose on this rank."""
         report.rank, report.world = self._notes.rank, self._notes.world
+        report._stopped_rank = self
         if fault.kind in ("update", "unused"):
             return
         own_loss = fault.loss is not None and not math.isfinite(fault.loss)
@@ -88,7 +96,7 @@ class StoppedRank:
         if self._speaks_for(first):
             first.save(folder, self._text)
         first.path = str(folder / "summary.txt")
-        report.summary, report._stopped_rank = first, self
+        report.summary = first
         if first.side == AFTER:
             report.fix = (
                 "the sum over ranks overflows: reduce in float32 (without a communication hook "
@@ -119,4 +127,6 @@ def _told(report: StepReport) -> dict[str, Any]:
     """What other ranks are told of a report."""
     data = report.to_dict()
     names = ("kind", "side", "op", "module", "line", "row", "seen", "path")
-    return {name: data[name] for name in names}
+    told = {name: data[name] for name in names}
+    told["module"] = told["module"].removeprefix("module").removeprefix(".")  # DDP's own name
+    return told

@@ -14,7 +14,6 @@ import torch
 
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.routes import listed
-from gradwalk.torch import private
 from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.unused import UNUSED_FIX, unused_in_words
 from gradwalk.torch.rerun.rerun import Run
@@ -23,6 +22,7 @@ from gradwalk.torch.watch.gradient_checks import (
     elements,
     exact_norm,
     gradients_of,
+    is_distributed,
     norm_of,
     numbers_in,
     parameters_of,
@@ -86,7 +86,7 @@ class Checked:
         agreement: Agreement | None = None,
     ) -> None:
         self.optimizer = optimizer
-        self._agreement = agreement or Agreement(0)
+        self._agreement = agreement or Agreement()
         self.steps = 0
         self._start: float | None = None  # norm of all parameters at the first step
         self._history = GradientHistory(explosion, warmup, floor)
@@ -153,7 +153,7 @@ class Checked:
             numbers = [p.grad for p in bad if p.grad is not None]
             is_nan = any(elements(g).isnan().any() for g in numbers) or math.isnan(bad_loss or 0.0)
             return fault("NaN" if is_nan else "Inf", _first_bad(runs, losses))
-        if not math.isfinite(norm) and any(map(private.is_distributed, parameters)):
+        if not math.isfinite(norm) and any(map(is_distributed, parameters)):
             return fault("NaN", len(runs) - 1)  # in the part of another rank
         if not math.isfinite(norm):
             norm = exact_norm([p.grad for p in parameters if p.grad is not None])

@@ -7,7 +7,6 @@ the trace (step_report.py).
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import sys
@@ -29,7 +28,6 @@ from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.alone import alone
-from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
 from gradwalk.torch.ranks.unused import unused_parameters
 from gradwalk.torch.record.module_calls import ModelNames
@@ -53,17 +51,17 @@ from gradwalk.torch.watch.gradient_checks import (
     norm_of,
     unrecorded,
 )
+from gradwalk.torch.watch.investigate import investigate
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
+from gradwalk.torch.watch.watched_things import keep, several
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
 MOST_KEPT = 256 << 20  # bytes of batches to keep while gradients accumulate
 MOST_RUNS = 256  # backward passes to keep for one step
 MOST_LOST = 10  # consecutive steps that may be skipped because the loss is NaN
-MOST_KNOWN = 32  # models and optimizers
 _OUTPUTS = 8  # outputs of a model whose gradients are kept
-_numbers = itertools.count()
 
 
 class Watch:
@@ -115,9 +113,10 @@ class Watch:
             raise ValueError(f"action is one of {', '.join(map(repr, ACTIONS))}, not {action!r}")
         if not explosion > 1:
             raise ValueError(f"explosion is a factor above 1, not {explosion!r}")
-        models = _several(model, torch.nn.Module)
-        optimizers = _several(optimizer, torch.optim.Optimizer)
-        self._limits = explosion, warmup, floor
+        models = several(model, torch.nn.Module)
+        optimizers = several(optimizer, torch.optim.Optimizer)
+        self._agreement = Agreement()
+        self._limits = explosion, warmup, floor, self._agreement
         self.folder = Path(folder)
         self.action = action
         self.budget = budget
@@ -142,8 +141,6 @@ class Watch:
         self._hooks = ExitStack()
         self._learning: Any = None
         self._recordings = StepRecordings(record_from, budget)
-        self._number = next(_numbers)  # the same on every rank of a job
-        self._agreement = Agreement(self._number)
         self._unused: list[torch.Tensor] = []  # parameters that DDP waits for
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
         for module in models:
@@ -188,7 +185,7 @@ class Watch:
     # -- modules that the program calls ------------------------------------------------------------
 
     def _watch_module(self, module: torch.nn.Module) -> None:
-        _keep(self.models, module, WatchedModel(module))
+        keep(self.models, module, WatchedModel(module))
         hook = self._hooks.enter_context
         hook(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
         hook(module.register_forward_hook(self._after_call, always_call=True))
@@ -232,7 +229,7 @@ class Watch:
         self._outermost = module
         model = self.models.get(id(module))
         if model is None or model.was_moved:
-            model = _keep(self.models, module, WatchedModel(module))
+            model = keep(self.models, module, WatchedModel(module))
         frames = frames_from(sys._getframe(1), self._sites.wanted())
         state = self._keeper.now(
             [known.module for known in self.models.values()],
@@ -358,6 +355,7 @@ class Watch:
         if fault is not None:
             self._report(checked, fault)
         self._passed(checked, healthy=fault is None)
+        self._adjust_learning(checked)
         self._recordings.end()  # the recording ends before the update
         return None
 
@@ -380,10 +378,7 @@ class Watch:
 
     def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
         known = self.optimizers.get(id(optimizer))
-        if known is None:
-            known = Checked(optimizer, *self._limits, self._agreement)
-            _keep(self.optimizers, optimizer, known)
-        return known
+        return known or keep(self.optimizers, optimizer, Checked(optimizer, *self._limits))
 
     def _watched_closure(self, checked: Checked, closure: Any) -> Any:
         """Wrap the closure of a step: check the gradients after each call of it."""
@@ -396,6 +391,7 @@ class Watch:
             fault = None if self._quiet else checked.check(self._runs, explodes)
             if fault is not None:
                 self._report(checked, fault, step=checked.steps - 1)
+            self._adjust_learning(checked)
             self._forget()
             return loss
 
@@ -409,6 +405,9 @@ class Watch:
         if healthy:
             self._warned = False
             self._lost = 0
+
+    def _adjust_learning(self, checked: Checked) -> None:
+        """Look for unknown modules while no known one leads to the loss."""
         if self._runs and not any(run.calls for run in self._runs):
             self._learn()  # the program calls another module than it gave, such as an inner one
         elif self._learning is not None and (self._covers(checked) or checked.steps > 3):
@@ -423,29 +422,10 @@ class Watch:
         names = self._names.of_parameters(models)
         report = checked.report(fault, names, checked.steps if step is None else step)
         live = self._recordings.end()
-        shows, outcome, rank = partial(fault.shows, checked.parameters), None, None
-        if is_one_of_many():
-            can = live is None and fault.run is not None
-            rank = StoppedRank(self._number, report.step, models, can)
-            shows = partial(rank.shows, fault, checked.parameters)
-        if live is not None:
-            report.rerun, report.rerun_told = "recorded", "none: the step was recorded as it ran"
-            report.explain(live, fault.run.batch if fault.run else [], "recorded")
-        elif fault.run is not None:
-            finite = [call.gave_finite() for call in fault.run.calls]
-            report.gave_finite = None if None in finite else all(finite)
-            with self._rerun(rank is not None and rank.gathers) as again:
-                outcome = again(fault.run, shows)
-                report.rerun, report.rerun_told = outcome.how, outcome.told
-                report.notes += outcome.notes
-                if outcome.trace is not None:
-                    report.explain(outcome.trace, fault.run.batch, outcome.how)
-            if not report.rerun:
-                report.not_shown([names[id(p)] for p in checked.parameters if id(p) in names])
+        number = self._agreement.number
+        investigate(report, fault, checked, names, live, self._rerun, models, number)
         self._forget()
-        if rank is not None:
-            rank.judge(report, fault, outcome)
-        self._tell(report, rank)
+        self._tell(report)
 
     @contextmanager
     def _rerun(self, gathers: bool = False) -> Iterator[Rerun]:
@@ -469,11 +449,11 @@ class Watch:
                 run.recorded = again.recorded(run)
         return run.recorded
 
-    def _tell(self, report: StepReport, rank: StoppedRank | None = None) -> None:
-        if rank is None:
+    def _tell(self, report: StepReport) -> None:
+        if report._stopped_rank is None:
             report.save(self.folder)
         else:
-            rank.save(report, self.folder)
+            report._stopped_rank.save(report, self.folder)
         self.reports.append(report)
         if self.action == "raise":
             raise StepStopped(report)
@@ -489,7 +469,11 @@ class Watch:
                 fault = StepFault("update", bad_parameters=bad)
                 seen = fault.in_words(checked.optimizer, names, checked.steps)
                 step = max(checked.steps - 1, 0)
-                self._tell(StepReport("update", step, checked.kind, seen, is_over=True))
+                report = StepReport("update", step, checked.kind, seen, is_over=True)
+                rank = StoppedRank.of(self._agreement.number, step, [], False)
+                if rank is not None:
+                    rank.judge(report, fault, None)
+                self._tell(report)
 
 
 @contextmanager
@@ -512,23 +496,3 @@ def recorded_again(loss: torch.Tensor) -> Trace | None:
     """
     traces = (watched.recorded_again(loss) for watched in list(_active))
     return next((trace for trace in traces if trace is not None), None)
-
-
-def _several(given: Any, kind: type) -> list[Any]:
-    """A model or optimizer, several of them, or none, as a list."""
-    several = [] if given is None else [given] if isinstance(given, kind) else list(given)
-    for thing in several:
-        if not isinstance(thing, kind):
-            raise TypeError(
-                f"watch takes a model (torch.nn.Module) and an optimizer (torch.optim.Optimizer), "
-                f"or lists of them, not {type(thing).__name__}"
-            )
-    return several
-
-
-def _keep(known: dict[int, Any], thing: Any, kept: Any) -> Any:
-    """Keep it, and drop the oldest: a program that makes many models must be able to free them."""
-    known[id(thing)] = kept
-    while len(known) > MOST_KNOWN:
-        del known[next(iter(known))]
-    return kept

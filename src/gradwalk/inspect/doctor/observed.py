@@ -1,0 +1,83 @@
+"""What the doctor observed of a training run: numbers of every step, recordings of a few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.trace.trace import Trace
+
+
+@dataclass
+class ObservedCall:
+    """One call of a model by the program itself."""
+
+    model: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any = None
+
+
+@dataclass
+class ObservedPass:
+    """One backward pass that adds to `.grad`."""
+
+    loss: float | None  # None if its root is not one number
+    line: SourceLine | None = None
+    before: float = 0.0  # norm of the gradients it adds to
+
+
+@dataclass
+class ObservedStep:
+    """One step of an optimizer; of a program without one, one backward pass.
+
+    A recorded step has the trace and the calls, and its live model: a check may run the model
+    again with other inputs, and must leave it as it was (testing/restored.py).
+    """
+
+    number: int  # counted from 0
+    run: ObservedRun
+    optimizer: Any = None  # the one that steps; None if the program has none
+    passes: list[ObservedPass] = field(default_factory=list)  # since the step before
+    rates: list[float] = field(default_factory=list)  # learning rates of the optimizer's groups
+    gradient_norm: float | None = None
+    trace: Trace | None = None  # of a recorded step: forward and backward, without the update
+    calls: list[ObservedCall] = field(default_factory=list)  # of a recorded step
+
+    @property
+    def losses(self) -> list[float]:
+        """The losses that backward started from."""
+        return [p.loss for p in self.passes if p.loss is not None]
+
+    @property
+    def model(self) -> Any:
+        """The model that the program called first; None if it calls none."""
+        return self.calls[0].model if self.calls else None
+
+    @property
+    def batch(self) -> Any:
+        """The positional arguments that the model was called with."""
+        return self.calls[0].args if self.calls else ()
+
+
+@dataclass
+class ObservedRun:
+    """A training run."""
+
+    engine: str = ""  # "torch" or "gradwalk"; "" if nothing was differentiated
+    steps: list[ObservedStep] = field(default_factory=list)
+    optimizers: list[Any] = field(default_factory=list)
+    models: list[Any] = field(default_factory=list)  # that the program itself called
+    error: BaseException | None = None  # what ended the program
+    stopped: bool = False  # by the doctor, before the program's own end
+
+    @property
+    def recorded(self) -> list[ObservedStep]:
+        """The steps with a trace."""
+        return [step for step in self.steps if step.trace is not None]
+
+    @property
+    def losses(self) -> list[float]:
+        """The mean loss of each step."""
+        return [sum(s.losses) / len(s.losses) for s in self.steps if s.losses]
