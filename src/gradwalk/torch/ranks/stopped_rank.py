@@ -44,6 +44,13 @@ class StoppedRank:
         """This process, if it is one of several ranks."""
         return cls(watch, step, models, can) if is_one_of_many() else None
 
+    @classmethod
+    def at_the_end(cls, report: StepReport, watch: int) -> None:
+        """Add this rank to a report that came after the last step."""
+        rank = cls.of(watch, report.step, [], False)
+        if rank is not None:
+            rank.judge(report, StepFault("update"), None)
+
     def shows(
         self, fault: StepFault, parameters: list[torch.Tensor], losses: list[torch.Tensor]
     ) -> bool:

@@ -223,6 +223,13 @@ class StepReport(Report):
 
     # -- files -------------------------------------------------------------------------------------
 
+    def save_of_rank(self, folder: Path) -> None:
+        """Write the trace; of one of several ranks the report too, and the summary of all."""
+        if self._stopped_rank is None:
+            self.save(folder)
+        else:
+            self._stopped_rank.save(self, folder)
+
     def save(self, folder: Path) -> None:
         """Write the trace without overwriting an earlier one."""
         if self._trace is None:
