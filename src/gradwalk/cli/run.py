@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -126,6 +127,9 @@ def _run_watched(
     if not watched.reports:
         return status
     report = watched.reports[0]
+    if report.summary is not None:  # every rank has written its own report
+        report._stopped_rank.tell(report, partial(typer.echo, err=True))
+        return FOUND
     report.save_text(folder)
     typer.echo(f"gradwalk: {report}\nreport:    {folder}", err=True)
     return FOUND
