@@ -158,5 +158,26 @@ def __getattr__(name: str) -> _Any:
     return tool
 
 
+def diff(  # type: ignore[no-redef]
+    input: _Any, n: _Any = 1, *rest: _Any, **options: _Any
+) -> _Any:
+    """Differences between neighbours in a tensor, or between two computations.
+
+    `diff(tensor, n=1, dim=-1, prepend=None, append=None)` is PyTorch's `diff`. `diff(a, b)` of two
+    traces, trace files, models or functions that should be equal names the first operation that
+    differs; see `gradwalk.inspect.diff`.
+
+    >>> import gradwalk as gw
+    >>> gw.diff(gw.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
+    if isinstance(n, _builtins.int):
+        return _names.diff(input, n, *rest, **options)
+    from gradwalk import inspect
+
+    tool = inspect.diff
+    return getattr(tool, "diff", tool)(input, n, *rest, **options)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *_INSIDE, *_COMPILER})

@@ -4,6 +4,7 @@ Every tool reads a trace (`trace.py`), takes what to explain first and the loss 
 second, and returns a small report (`report.py`).
 """
 
+from gradwalk.inspect.diff.diff import diff as diff
 from gradwalk.inspect.expression.parser import expression
 from gradwalk.inspect.health.health import health
 from gradwalk.inspect.health.monitor import Monitor

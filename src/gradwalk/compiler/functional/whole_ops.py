@@ -203,7 +203,13 @@ def _affine_rule(
     *,
     wants: tuple[bool, ...],
 ) -> tuple[Any, ...]:
-    to_x = standardize_backward(g * weight, x, mean, rstd, axes=axes, center=center)
+    if all(weight.shape[axis] == 1 for axis in axes):
+        # Batch norm's weight can wait: without it, the sums are those of its own gradient and of
+        # the bias's, and XLA computes them once.
+        back = standardize_backward(g.astype(rstd.dtype), x, mean, rstd, axes=axes, center=center)
+        to_x = back * weight
+    else:
+        to_x = standardize_backward(g * weight, x, mean, rstd, axes=axes, center=center)
     to_weight = _summed(g * ((x - mean) * rstd), weight.shape)
     return to_x, to_weight, _summed(g, bias_shape)
 

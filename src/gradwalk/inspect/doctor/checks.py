@@ -42,4 +42,12 @@ class Check(NamedTuple):
         return function(observed)
 
 
-CHECKS: tuple[Check, ...] = ()  # cheapest first
+CHECKS: tuple[Check, ...] = (  # cheapest first
+    Check("a loss of the wrong thing", "inspect.silent.of_step", "losses"),
+    Check("a softmax over the wrong axis", "inspect.silent.of_step", "softmaxes"),
+    Check("weights shared or copied by mistake", "inspect.silent.of_step", "weights"),
+    Check("a wrong hand-written backward", "inspect.silent.of_step", "backward"),
+    Check("rows that influence one another", "inspect.silent.of_step", "rows"),
+    Check("predictions that see the future", "inspect.silent.of_step", "future"),
+    Check("padding that changes the loss", "inspect.silent.of_step", "pads"),
+)

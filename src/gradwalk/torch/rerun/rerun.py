@@ -36,6 +36,9 @@ from gradwalk.torch.rerun.statements import (
 )
 from gradwalk.torch.watch.gradient_checks import all_finite, parameters_of
 
+MOST_KEPT = 256 << 20  # bytes of batches to keep while gradients accumulate
+MOST_RUNS = 256  # backward passes to keep for one step
+
 
 @dataclass(eq=False)
 class Run:
@@ -55,6 +58,19 @@ class Run:
     def began_at(self, loss: torch.Tensor) -> bool:
         """Whether this is the backward pass of `loss`."""
         return self.loss is not None and self.loss.data_ptr() == loss.data_ptr()
+
+    def release(self) -> None:
+        """Release the batch, although the program may keep the loss."""
+        for call in self.calls:
+            call.box.clear()
+
+
+def bound_memory(runs: list[Run]) -> None:
+    """Bound the memory of kept batches while gradients accumulate: drop the first passes."""
+    kept = sum(call.bytes for run in runs for call in run.calls)
+    while (kept > MOST_KEPT or len(runs) > MOST_RUNS) and len(runs) > 1:
+        dropped = runs.pop(0)
+        kept -= sum(call.bytes for call in dropped.calls)
 
 
 @dataclass
@@ -229,6 +245,7 @@ class Rerun:
         buffers = [b for model in models for b in model.buffers_now(float("inf"))]
         for parameter in self._parameters():
             self._keep_gradient(parameter)
+        batches = [call.batch.restore() for call in run.calls]
         try:
             with (
                 contextlib.redirect_stdout(io.StringIO()),
@@ -242,6 +259,8 @@ class Rerun:
         finally:
             for tensor, gradient in self._gradients.values():
                 tensor.grad = gradient
+            for batch in reversed(batches):
+                batch.restore_all()
             for buffer in buffers:
                 buffer.restore()
             state.restore()

@@ -89,7 +89,7 @@ direct(
 )  # fmt: skip
 direct("unsqueeze unsqueeze_copy", "reshape", "self", shape=_unsqueezed)
 direct("t t_copy", "permute", "self", axes=lambda c: tuple(reversed(range(c.self.dim()))))
-direct("transpose.int transpose_copy.int", "permute", "self", axes=_swapped)
+direct("transpose.int transpose_ transpose_copy.int", "permute", "self", axes=_swapped)
 direct("permute permute_copy", "permute", "self", axes=_all_axes)
 direct("expand expand_copy", "expand", "self", shape=_expanded)
 direct(

@@ -26,6 +26,7 @@ from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.forwards import FORWARDS
 from gradwalk.compiler.backends.xla.forwards.network import loop_forward
 from gradwalk.compiler.backends.xla.machine import DeviceMachine, machine
+from gradwalk.compiler.backends.xla.packed_state import StateLayout
 from gradwalk.compiler.backends.xla.pending_steps import Step
 from gradwalk.compiler.backends.xla.platform import traced_for
 from gradwalk.compiler.backends.xla.weight_gathers import WeightGathers
@@ -87,10 +88,11 @@ class XlaExecutable:
         sources = program.sources()
         memories = {_number(t) for t in sources if isinstance(t.source, Memory)}
         self.changed = sorted(self.new_values)
+        self.scalars = [t for t, _ in program.updates if _is_scalar(t)]
         self.kept = sorted(memories - set(self.changed) - set(self.streams))
         self.constants = [t for t in sources if _is_large(t)]
         self.checked = bool(finite) or any(map(_may_fail, self.calls))
-        self.jitted: dict[Any, Any] = {}  # by the machine, and the shardings of the state
+        self.jitted: dict[Any, Any] = {}  # by the machine, the state's shardings and layout
         self._uploaded: dict[DeviceMachine, list[Any]] = {}
         self.shapes: Any = None  # of the arguments of `_run`, once it ran
         self._bound = BoundMemories((), (), ())
@@ -117,7 +119,7 @@ class XlaExecutable:
         here.before_run(self.program, first, operands)
         if first:
             self.shapes = jax.tree.map(_shape_of, operands)
-        jitted = self._jitted(here, operands[0], operands[1], operands[3])
+        jitted = self._jitted(here, bound.layout, operands[0], operands[1], operands[3])
         if gradients is not None and not first:  # compiling may fail
             gradients.forget(here)
         after, results, ok = jitted(*operands)
@@ -132,7 +134,7 @@ class XlaExecutable:
                 memories[_number(target)][...] = value
         for target, _ in reversed(self.fetched):
             numbers[target] = results.pop().item()
-        updates = [numbers[target] for target, _ in self.program.updates if _is_scalar(target)]
+        updates = [numbers[target] for target in self.scalars]
         if bound.machine is None and not any(isinstance(a, DeviceArray) for a in arguments):
             pending.settle()
             make: Any = np.array
@@ -161,10 +163,12 @@ class XlaExecutable:
             here.pending.flag if self.checked else None,
         )
 
-    def _jitted(self, here: DeviceMachine, state: Any, kept: Any, given: Any) -> Any:
+    def _jitted(
+        self, here: DeviceMachine, layout: StateLayout, state: Any, kept: Any, given: Any
+    ) -> Any:
         """The function for XLA; updated state has the shardings that it had before."""
         placement, axes = here.placement(state), here.axes_of(given)
-        known = self.jitted.get((here, placement, axes))
+        known = self.jitted.get((here, placement, axes, layout))
         if known is None:
             after = None if placement is None else list(placement)
             memories = zip([*self.changed, *self.kept], [*state, *kept], strict=True)
@@ -172,14 +176,14 @@ class XlaExecutable:
 
             def run(*operands: Any) -> Any:
                 traced_for.set(here.device.type)
-                return self._run(whole, *operands)
+                return self._run(whole, layout, *operands)
 
             run.__name__ = self.name  # XLA's name for the program, too
 
             known = jax.jit(
                 run, donate_argnums=0, out_shardings=(after, None, None), compiler_options=OPTIONS
             )
-            self.jitted[here, placement, axes] = known
+            self.jitted[here, placement, axes, layout] = known
         return known
 
     @property
@@ -197,7 +201,7 @@ class XlaExecutable:
 
     def sharding_of(self, argument: int) -> Any:
         """Over which axes of the mesh each dimension of an argument was divided at first."""
-        here, _, _ = next(iter(self.jitted))
+        here, *_ = next(iter(self.jitted))
         return here.sharding_of(self.shapes[3][argument])
 
     def text(self, form: str | None = None) -> str:
@@ -211,6 +215,7 @@ class XlaExecutable:
     def _run(
         self,
         whole: dict[int, Any],
+        layout: StateLayout,
         state: Any,
         kept: Any,
         words: Any,
@@ -223,7 +228,8 @@ class XlaExecutable:
 
         Memories come first: JAX reuses a donated argument for the first result of its shape.
         """
-        values = self._sources(state, kept, words, given, numbers, constants)
+        before = layout.values(state)
+        values = self._sources(before, kept, words, given, numbers, constants)
         sources = [t for t in values if isinstance(t.source, Memory)]
         wanted = {t: whole[_number(t)] for t in sources if whole.get(_number(t)) is not None}
         wrong = _evaluate(self.calls, values, WeightGathers(wanted))
@@ -231,11 +237,10 @@ class XlaExecutable:
         ok = flag
         if self.checked:
             ok = jnp.logical_and(flag, ~jnp.any(jnp.stack(wrong)))
-        after = []
-        for number, old in zip(self.changed, state, strict=True):
-            value, dtype = self.new_values[number]
-            now = jnp.asarray(values[value], dtype)
-            after.append(jnp.where(ok, now, old) if self.checked else now)
+        new = [self.new_values[number] for number in self.changed]
+        after = layout.state([jnp.asarray(values[value], dtype) for value, dtype in new], state)
+        if self.checked:
+            after = [jnp.where(ok, now, old) for now, old in zip(after, state, strict=True)]
         return after, [jnp.asarray(values[t], t.dtype) for t in self.results], ok
 
     def _sources(
@@ -276,7 +281,7 @@ class XlaExecutable:
             """The state is what it was before this step, which is run again, op by op."""
             constants = self._uploaded[here]
             now = BoundMemories(memories, self.changed, self.kept)
-            state, kept = now.state(here), now.others(here)
+            state, kept = now.values(here), now.others(here)
             scalars = jnp.asarray(numbers)
             return self._first_bad(self._sources(state, kept, words, given, scalars, constants))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gradwalk.compiler.backends.xla.device_array import DeviceArray
 from gradwalk.compiler.backends.xla.machine import DeviceMachine
+from gradwalk.compiler.backends.xla.packed_state import Pack, packed, state_layout
 from gradwalk.graph.reference_counts import LIST_AND_ATTRIBUTE, references
 
 
@@ -31,12 +32,32 @@ class BoundMemories:
         self._plain = all(
             m.__class__ is DeviceArray and m.base is None for m in (*self._changed, *self._kept)
         )
+        self._pack()
+
+    def _pack(self) -> None:
+        """Put small memories together, where that pays."""
+        places: list[tuple[int, int] | None] = [None] * len(self._changed)
+        self._packs: list[Pack] = []
+        if self._plain and self.machine is not None and self.machine.packs_state:
+            self._packs, places = packed(self._changed)
+        self.layout = state_layout(
+            tuple(pack.shapes for pack in self._packs),
+            tuple(places) if self._packs else len(places),
+        )
+        self._single = [m for m, at in zip(self._changed, places, strict=True) if at is None]
 
     def state(self, here: DeviceMachine) -> list[Any]:
-        """The values of what the call changes, to be donated."""
+        """What the call changes, to be donated, as its layout says."""
+        if not all(pack.intact for pack in self._packs):
+            self._pack()
+        packs = [pack.array for pack in self._packs]
         if self._plain:
-            return _own([memory._term for memory in self._changed])
-        return _own([_current(memory, here) for memory in self._changed])
+            return [*packs, *_own([memory._term for memory in self._single])]
+        return [*packs, *_own([_current(memory, here) for memory in self._single])]
+
+    def values(self, here: DeviceMachine) -> list[Any]:
+        """The values of what the call changes, each alone."""
+        return [_current(memory, here) for memory in self._changed]
 
     def others(self, here: DeviceMachine) -> list[Any]:
         """The values of what it only reads."""
@@ -44,14 +65,18 @@ class BoundMemories:
             return [memory._term for memory in self._kept]
         return [_current(memory, here) for memory in self._kept]
 
-    def put(self, values: Sequence[Any]) -> None:
-        """Replace the values of what the call changed."""
+    def put(self, state: Sequence[Any]) -> None:
+        """Replace what the call changed."""
+        singles = state[len(self._packs) :]
         if not self._plain:
-            for memory, value in zip(self._changed, values, strict=True):
+            for memory, value in zip(self._single, singles, strict=True):
                 _put(memory, value)
             return
-        for memory, value in zip(self._changed, values, strict=True):
-            memory._term = value
+        for pack, array in zip(self._packs, state, strict=False):
+            pack.replace(array)
+        for memory, value in zip(self._single, singles, strict=True):
+            memory.held = value
+        for memory in self._changed:
             memory.version += 1
 
 

@@ -41,6 +41,8 @@ class DeviceMachine(Machine):
         self.device = where
         self.place = jax_device(where)
         self.pending = PendingSteps(jax.device_put(np.True_, self.place))
+        # XLA's CPU is for tests, which compile more often than they run.
+        self.packs_state = where.type != "xla"
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run one op; an index out of range raises, which XLA itself does not."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 class MeshMachine(DeviceMachine):
     """Takes the place of NumPy for tensors on a mesh."""
 
+    packs_state = False  # each memory is divided in its own way
+
     def __init__(self, where: Mesh) -> None:
         self.device = where
         grid = np.array(devices_everywhere(where.type)).reshape(tuple(where.shape.values()))
