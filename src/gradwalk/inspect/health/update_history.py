@@ -13,6 +13,9 @@ WINDOW = 9  # measured steps whose median is the usual step
 FEWEST = 3  # measured steps to see before judging any
 
 
+Ratios = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
 class UpdateHistory:
     """The updates of several weights, each divided by the weight's norm, measured now and then.
 
@@ -21,18 +24,19 @@ class UpdateHistory:
     """
 
     def __init__(self) -> None:
-        self.usual: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None
-        self._recent: deque[np.ndarray[tuple[int], np.dtype[np.float64]]] = deque(maxlen=WINDOW)
+        self.usual: Ratios | None = None
+        self.recent: Ratios | None = None  # the median of the last measured steps
+        self._window: deque[Ratios] = deque(maxlen=WINDOW)
 
     def add(self, ratios: Sequence[float]) -> None:
         """Note the updates of one step."""
         row = np.asarray(ratios, np.float64)
-        if self._recent and len(self._recent[0]) != len(row):  # parameters were added
-            self._recent.clear()
-            self.usual = None
-        self._recent.append(row)
-        if len(self._recent) >= FEWEST:
-            middle = np.median(np.stack(self._recent), axis=0)
+        if self._window and len(self._window[0]) != len(row):  # parameters were added
+            self._window.clear()
+            self.usual = self.recent = None
+        self._window.append(row)
+        if len(self._window) >= FEWEST:
+            self.recent = middle = np.median(np.stack(self._window), axis=0)
             self.usual = middle if self.usual is None else np.maximum(self.usual, middle)
 
     def standing_out(self, ratios: Sequence[float], times: float = TIMES) -> list[int]:
@@ -52,12 +56,14 @@ class LossHistory:
     above the typical excess; only a loss beyond that has jumped.
     """
 
-    WINDOW = 256
-    FEWEST = 20  # losses to see before judging any
+    WINDOW = 128
+    FEWEST = 32  # losses to see before judging any
+    FIRST = 8  # losses at the start
     AGAIN = 8  # losses between two looks at the window
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=self.WINDOW)
+        self._first: list[float] = []
         self._limit = np.inf
         self._until = 0  # losses until the limit is computed again
 
@@ -65,6 +71,11 @@ class LossHistory:
     def usual(self) -> float:
         """The median of the last losses."""
         return float(np.median(self._recent)) if self._recent else 0.0
+
+    @property
+    def start(self) -> float:
+        """The median of the first losses."""
+        return float(np.median(self._first)) if self._first else 0.0
 
     def jumps(self, loss: float) -> bool:
         """Whether this loss has jumped; note it otherwise."""
@@ -77,6 +88,8 @@ class LossHistory:
     def add(self, loss: float) -> None:
         """Note a loss."""
         self._recent.append(loss)
+        if len(self._first) < self.FIRST:
+            self._first.append(loss)
         if len(self._recent) >= self.FEWEST and (self._until <= 0 or loss > self._limit):
             self._until = self.AGAIN
             self._limit = self._computed_limit()

@@ -24,8 +24,12 @@ from gradwalk.torch.watch.update_sample import UpdateSample
 FIRST, OFTEN, SELDOM = 40, 4, 10  # measure every 4th of the first 40 steps, then every 10th
 CLOSER = 4.0  # a size this many times the usual one is worth a closer look
 WINDOW = 64  # steps whose median is usual
-STALE = 3.0  # gradient by √v: beyond it, v remembers other gradients than today's
-OUTLIER = 2.0  # the gradient of a jump of the loss, by the largest of the window
+# Adam moves an element by the learning rate at most, on average, as long as its second moment
+# remembers gradients like today's: |m| ≤ √v. A larger update shows that v is stale.
+STALE = 2.0
+WORSE = 2.0  # the loss, by that of the first of several steps that stand out
+LARGER = 1.2  # the gradient of a jump of the loss, by the largest of the window
+SHOWN = 3  # weights to name
 
 
 @dataclass
@@ -35,6 +39,7 @@ class LayerMove:
     parameter: torch.Tensor
     ratio: float  # update by weight
     usual: float
+    by_rate: float = 0.0  # the update of an element by the learning rate
     gradient_by_v: float | None = None  # Adam: norm of the gradient by that of √v, bias corrected
 
 
@@ -50,8 +55,16 @@ class Spike:
     betas: tuple[float, float] | None = None
     loss: float = math.nan
     usual_loss: float = math.nan
+    first_loss: float = math.nan  # what the loss was at the start
     steps: int = 1  # that stood out in a row, this one included
-    clipped_by: float | None = None
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether only the loss has jumped, and no higher than it was at the start.
+
+        A row that the model has not seen before does that too.
+        """
+        return not self.moves and not self.loss > self.first_loss
 
     @property
     def mechanism(self) -> str:
@@ -61,7 +74,7 @@ class Spike:
         times = self.moves[0].ratio / self.moves[0].usual
         if self.usual_rate and self.rate / self.usual_rate >= math.sqrt(times):
             return "rate"
-        if self.betas is not None and (self.moves[0].gradient_by_v or 0.0) > STALE:
+        if self.moves[0].gradient_by_v is not None and self.moves[0].by_rate > STALE:
             return "moment"
         if self.usual_norm and self.norm / self.usual_norm >= math.sqrt(times):
             return "gradient"
@@ -88,15 +101,16 @@ class Spike:
         grown = self.norm / self.usual_norm if self.usual_norm else math.nan
         gradient = f"the gradient is {short(self.norm)}, usually {short(self.usual_norm)}"
         if self.mechanism == "rate":
-            return f"the learning rate went from {short(self.usual_rate)} to {short(self.rate)}; {gradient}"
+            rates = f"from {short(self.usual_rate)} to {short(self.rate)}"
+            return f"the learning rate went {rates}; {gradient}"
         if self.mechanism == "moment":
             assert self.betas is not None
             stale = self.moves[0].gradient_by_v
             memory = short(1 / (1 - self.betas[1])) if self.betas[1] < 1 else "all"
             return (
-                f"Adam's second moment is stale: the gradient is {short(stale)} times the size that "
-                f"√v remembers (beta2={self.betas[1]:g} averages about {memory} steps), so v does "
-                "not yet shrink the update"
+                f"Adam's second moment is stale: the gradient is {short(stale)} times the size "
+                f"that √v remembers (beta2={self.betas[1]:g} averages about {memory} steps), so v "
+                "does not yet shrink the update"
             )
         if self.mechanism == "gradient":
             return f"{gradient} ({short(grown)} times)"
@@ -104,15 +118,24 @@ class Spike:
             return f"past gradients add up in the optimizer's momentum; {gradient}"
         return ""
 
+    def layers(self, names: dict[int, str]) -> list[str]:
+        """The weights that would move furthest, a line each."""
+        told = []
+        for move in self.moves[:SHOWN]:
+            name = names.get(id(move.parameter), "a parameter without a name")
+            by_v = (
+                "" if move.gradient_by_v is None else f", gradient {short(move.gradient_by_v)} × √v"
+            )
+            told.append(
+                f"{name}: {short(move.ratio)} of its norm, usually {short(move.usual)}{by_v}"
+            )
+        return told
+
     def change(self, row: int | None) -> str:
         """A change to try."""
         clip = "clip_grad_norm_ before step()"
-        if row is not None:
-            look = f"look at row {row} of this batch; {clip} keeps one row from moving the weights"
-            if self.mechanism == "loss":
-                return look
-            if self.mechanism == "gradient":
-                return look
+        if row is not None and self.mechanism in ("loss", "gradient"):
+            return f"look at row {row} of this batch; {clip} keeps one row from moving the weights"
         if self.mechanism == "rate":
             return "look at the schedule or the line that set the learning rate"
         if self.mechanism == "moment":
@@ -138,7 +161,8 @@ class SpikeDetector:
         self._stood_out = False  # the last measured step
         self._jumped = False  # the loss of this step
         self._moved = 0.0  # by steps in a row that stood out
-        self._row = 0  # of those steps
+        self._row = 0  # the number of those steps
+        self._loss_before = 0.0  # at the first of them
 
     def suspects(self, norm: float, losses: Sequence[float]) -> bool:
         """Note a step with a finite gradient; return whether it is worth a closer look.
@@ -151,7 +175,7 @@ class SpikeDetector:
         # Several losses, as of accumulation, are judged by their sum.
         total = math.fsum(losses)
         enough = len(self._norms) >= LossHistory.FEWEST
-        outlying = enough and norm > OUTLIER * max(self._norms)
+        outlying = enough and norm > LARGER * max(self._norms)
         self._jumped = bool(losses) and self._losses.jumps(total) and outlying
         usual = statistics.median(self._sizes) if self._sizes else math.inf
         is_large = len(self._sizes) >= 8 and size > CLOSER * usual
@@ -173,26 +197,36 @@ class SpikeDetector:
             self.optimizer.param_groups[0].get("betas"),
             math.fsum(losses),
             self._losses.usual,
+            self._losses.start,
         )
         moves = self._large_moves()
-        if moves:
+        if not moves:
+            self._moved, self._row = 0.0, 0
+        else:
+            if not self._row:
+                self._loss_before = spike.loss
             self._moved += moves[0].ratio
             self._row += 1
-            if self._moved > HARM:
-                spike.moves, spike.steps = moves, self._row
+            spike.moves, spike.steps = moves, self._row
+            if self._is_harmful(spike):
                 return spike
-        else:
-            self._moved, self._row = 0.0, 0
+            spike.moves = []
         if self._jumped:
             return spike
         self._pass(norm, rate, self._size(norm, rate, note=False))
         return None
 
-    def let_through(self, norm: float, losses: Sequence[float]) -> None:
+    def _is_harmful(self, spike: Spike) -> bool:
+        """Whether weights move so far at once, or so far in several steps that make it worse."""
+        worse = spike.loss > WORSE * self._loss_before
+        enough = 3 * HARM if spike.mechanism == "moment" else HARM
+        return spike.moves[0].ratio > HARM or (self._moved > enough and worse)
+
+    def let_through(self, spike: Spike) -> None:
         """Note a step that was found and is made all the same."""
-        rate = _rate(self.optimizer)
-        self._losses.add(math.fsum(losses))
-        self._pass(norm, rate, self._size(norm, rate, note=False))
+        if self._jumped:
+            self._losses.add(spike.loss)
+        self._pass(spike.norm, spike.rate, self._size(spike.norm, spike.rate, note=False))
 
     def _pass(self, norm: float, rate: float, size: float) -> None:
         self._norms.append(norm)
@@ -232,22 +266,31 @@ class SpikeDetector:
         return rate * mean / root if root else 0.0
 
     def _large_moves(self) -> list[LayerMove]:
-        """The weights that the step would move much further than usual, furthest first."""
+        """The weights that the step would move much further than usual, furthest first.
+
+        For Adam with a stale second moment, usual is what the last steps did; otherwise the most
+        that steps ever did.
+        """
         predicted = self._sample.predicted()
-        if predicted is None or self._updates.usual is None:
+        usual, recent = self._updates.usual, self._updates.recent
+        if predicted is None or usual is None or recent is None:
             return []
-        ratios, twin = predicted
-        found = ratios.tolist()
+        outlying = set(self._updates.standing_out(predicted.ratios))
+        rate = _rate(self.optimizer)
         moves = []
-        for k in self._updates.standing_out(found):
-            parameter = self._sample.parameters[k]
-            usual = float(self._updates.usual[k])
-            moves.append(LayerMove(parameter, found[k], usual, _gradient_by_v(twin, k)))
-        return moves
+        for k, ratio in enumerate(predicted.ratios):
+            by_rate = predicted.sizes[k] / rate if rate else 0.0
+            by_v = _gradient_by_v(predicted.twin, k)
+            is_stale = by_v is not None and by_rate > STALE and ratio > CLOSER * recent[k] > 0
+            if k in outlying or is_stale:
+                middle = float(recent[k] if is_stale else usual[k])
+                parameter = self._sample.parameters[k]
+                moves.append(LayerMove(parameter, ratio, middle, by_rate, by_v))
+        return sorted(moves, key=lambda move: -move.ratio)
 
 
 def _rate(optimizer: torch.optim.Optimizer) -> float:
-    """The largest learning rate; 1 where it lies on another device, which would have to be awaited."""
+    """The largest learning rate; 1 if it is on another device, for which we would have to wait."""
     rates = [group.get("lr", 1.0) for group in optimizer.param_groups]
     here = [r for r in rates if not isinstance(r, torch.Tensor) or r.is_cpu]
     return max((float(r) for r in here), default=1.0)

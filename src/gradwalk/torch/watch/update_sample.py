@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from inspect import unwrap
+from typing import Any, NamedTuple
 
 import torch
 
@@ -11,6 +12,14 @@ from gradwalk.torch.watch.layer_numbers import local
 
 MOST = 1024  # elements of a parameter
 NORMS = 8  # measurements between two looks at the norms of the weights
+
+
+class PredictedStep(NamedTuple):
+    """A step of an optimizer on a sample of its weights."""
+
+    ratios: list[float]  # update by weight
+    sizes: list[float]  # of the update of an element: root mean square
+    twin: torch.optim.Optimizer  # after the step
 
 
 class UpdateSample:
@@ -50,22 +59,29 @@ class UpdateSample:
         now = self._now()
         return None if now.shape != before.shape else self._ratios(before, now)
 
-    def predicted(self) -> tuple[torch.Tensor, torch.optim.Optimizer] | None:
+    def predicted(self) -> PredictedStep | None:
         """How far the next step would move each weight: the optimizer's own step on the sample.
 
         None for an optimizer that does not update each element by itself (LBFGS, Adafactor).
         """
         self._choose()
+        if getattr(self.optimizer, "grad_scale", None) is not None:
+            return None  # its gradients are scaled
         copies: list[torch.Tensor] = []
         try:
             twin = self._twin(copies)
             if twin is None:
                 return None
             before = torch.cat([c.detach().clone() for c in copies])
-            twin.step()
+            with torch.no_grad():
+                unwrap(type(twin).step)(twin)  # without the hooks on steps
         except (TypeError, ValueError, RuntimeError, AttributeError, KeyError):
             return None  # not every optimizer can be made from its groups
-        return self._ratios(before, torch.cat([c.detach() for c in copies])), twin
+        after = torch.cat([c.detach() for c in copies])
+        ratios = self._ratios(before, after)
+        assert self._lengths is not None
+        sizes = (self.squares(after - before) / self._lengths).sqrt()
+        return PredictedStep(ratios.tolist(), sizes.tolist(), twin)
 
     def _choose(self) -> None:
         groups = self.optimizer.param_groups
@@ -104,7 +120,8 @@ class UpdateSample:
     def _twin(self, copies: list[torch.Tensor]) -> torch.optim.Optimizer | None:
         """The same optimizer with the sample as its parameters, and its state."""
         weights = {id(p) for p in self.parameters}
-        groups, states = [], {}
+        groups: list[dict[str, Any]] = []
+        states: dict[torch.Tensor, dict[str, Any]] = {}
         by_id: dict[int, torch.Tensor] = {}
         for group in self.optimizer.param_groups:
             members = []
@@ -121,7 +138,7 @@ class UpdateSample:
                 members.append(stand_in)
             if members:
                 groups.append({**group, "params": members})
-        twin = type(self.optimizer)(groups)
+        twin: torch.optim.Optimizer = type(self.optimizer)(groups)  # type: ignore[call-arg]
         twin.state.update(states)
         copies += [by_id[id(p)] for p in self.parameters]
         return twin

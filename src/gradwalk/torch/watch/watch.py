@@ -58,7 +58,8 @@ _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
 class Watch:
-    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded.
+    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded, or
+    whose update would move a layer much further than usual.
 
     `watch` then runs the step again, recorded, and raises `StepStopped`, which names the op that
     made the NaN, its line and module, and the row of the batch. It saves the trace in `folder` for
@@ -78,7 +79,8 @@ class Watch:
     records every step from that one on, which is slower.
 
     As a context manager it stops watching at the end. `steps` counts the steps let through,
-    `overhead` is the seconds per step that watching took, and `reports` holds the findings.
+    `overhead` is the seconds per step that watching took, `reports` holds the findings, and `jumps`
+    steps where one row made the loss jump, but not above what it was at the start.
 
     >>> import torch, gradwalk.torch
     >>> model = torch.nn.Linear(2, 1)
@@ -120,6 +122,7 @@ class Watch:
         self.budget = budget
         self.steps = 0
         self.reports: list[StepReport] = []
+        self.jumps: list[StepReport] = []  # of the loss, by a row, that stopped nothing
         self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
         given = None if model is None else {id(m) for top in models for m in top.modules()}
@@ -331,7 +334,7 @@ class Watch:
             return (args[0], watched, *args[2:]), kwargs
         self._look_back(at_a_step=True)
         began = perf_counter()
-        is_late = self._late.begin(checked, self._runs, self._begun)
+        is_late = not checked.is_suspicious and self._late.begin(checked, self._runs, self._begun)
         if not is_late and is_skipped(optimizer):
             self._skipped(self._runs)
             self._forget()
@@ -433,9 +436,14 @@ class Watch:
                     report.explain(outcome.trace, fault.run.batch, outcome.how)
             if not report.rerun:
                 report.not_shown([names[id(p)] for p in checked.parameters if id(p) in names])
+        if report.is_quiet or self.action == "warn":
+            checked.let_through(fault)
         if not late:
             self._forget()
-        self._tell(report)
+        if not report.is_quiet:
+            self._tell(report)
+        elif report.row is not None:
+            self.jumps.append(report)
 
     @contextmanager
     def _rerun(self) -> Iterator[Rerun]:
@@ -486,9 +494,6 @@ _active: weakref.WeakSet[Watch] = weakref.WeakSet()
 
 
 def recorded_again(loss: torch.Tensor) -> Trace | None:
-    """Trace the step of a loss whose graph is freed, if a watch can run it again.
-
-    The loss must come out bit for bit the same. The program does not notice.
-    """
+    """Trace the step of a loss whose graph is freed, if a watch runs it again bit for bit."""
     traces = (watched.recorded_again(loss) for watched in list(_active))
     return next((trace for trace in traces if trace is not None), None)
