@@ -18,13 +18,14 @@ from gradwalk.inspect.health.findings import Finding, percent
 from gradwalk.inspect.health.loss_rows import outlying_loss
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
-from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.report import Report, json_safe, short
 from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.file import save_trace
 from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
 from gradwalk.inspect.trace.trace import Shape, Trace
 from gradwalk.io.atomic import write_atomically
 from gradwalk.ops import TABLE
+from gradwalk.torch.ranks.summary import RanksSummary
 from gradwalk.torch.watch.spikes import Spike
 
 GROWN = 100.0  # growth of the parameters' norm beyond which the weights diverge
@@ -36,8 +37,9 @@ class StepReport(Report):
     """Why a step was stopped.
 
     `kind` is "NaN" or "Inf" (in a gradient or the loss), "explosion", "update": the update of an
-    earlier step made a parameter non-finite; or "spike": the update would move a layer much further
-    than usual, or one row made the loss jump.
+    earlier step made a parameter non-finite, "unused": DDP waits for the gradient of a parameter
+    that the loss does not reach, or "spike": the update would move a layer much further than usual,
+    or one row made the loss jump.
     """
 
     kind: str
@@ -69,7 +71,13 @@ class StepReport(Report):
     mechanism: str = ""  # of a spike: "loss", "rate", "moment", "gradient" or "momentum"
     _spike: Spike | None = None
     _share: str = ""  # of the row, in words
+    rank: int | None = None  # of this process, if it is one of several
+    world: int = 1  # number of ranks
+    side: str = ""  # of the collective on which the fault arose; "": not known
+    ranks: str = ""  # how the side is known
+    summary: RanksSummary | None = None  # of the reports of all ranks
     _trace: Trace | None = None
+    _stopped_rank: Any = None  # tells the other ranks
 
     @property
     def is_quiet(self) -> bool:
@@ -110,6 +118,7 @@ class StepReport(Report):
     def __str__(self) -> str:
         stopped = "found after the last step," if self.is_over else "stopped before step"
         where = f"{stopped} {self.step} (counted from 0) of {self.optimizer}"
+        where = where if self.rank is None else f"rank {self.rank} of {self.world} {where}"
         lines = wrapped(f"{where}: {self.seen}.", "", "  ")
         told = self.found or self.finding
         about = str(told).splitlines() if told else self._known()
@@ -122,6 +131,7 @@ class StepReport(Report):
             ("used by", f"{self.op}{module}, {self.line}" if indirect else ""),
             ("row", "" if self.row is None else f"{self.row} of the batch{more}{self._share}"),
             *(("layer", layer) for layer in self.layers),
+            ("ranks", f"{self.ranks}." if self.ranks else ""),
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
             *(("note", f"{note}.") for note in self.notes),
         )
@@ -257,6 +267,13 @@ class StepReport(Report):
 
     # -- files -------------------------------------------------------------------------------------
 
+    def save_of_rank(self, folder: Path) -> None:
+        """Write the trace; of one of several ranks the report too, and the summary of all."""
+        if self._stopped_rank is None:
+            self.save(folder)
+        else:
+            self._stopped_rank.save(self, folder)
+
     def save(self, folder: Path) -> None:
         """Write the trace without overwriting an earlier one."""
         if self._trace is None:
@@ -275,7 +292,7 @@ class StepReport(Report):
         """Write the report as text and as JSON."""
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "report.txt", [f"{self}\n".encode()])
-        text = json.dumps(_json(self.to_dict()), indent=2, allow_nan=False)
+        text = json.dumps(json_safe(self.to_dict()), indent=2, allow_nan=False)
         write_atomically(folder / "report.json", [f"{text}\n".encode()])
 
 
@@ -358,13 +375,3 @@ def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
         stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
         return worst if stands_out else None
     return None
-
-
-def _json(value: Any) -> Any:
-    """Replace NaN and inf by text, which JSON lacks."""
-    value = plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _json(item) for name, item in value.items()}
-    return [_json(item) for item in value] if isinstance(value, list) else value
