@@ -10,6 +10,7 @@ import typer
 from gradwalk import __version__
 from gradwalk.cli.console import PLAIN_SIGNS, console
 from gradwalk.cli.course import course
+from gradwalk.cli.diff import diff
 from gradwalk.cli.functions import functions
 from gradwalk.cli.run import run
 from gradwalk.cli.studio import site, studio
@@ -26,7 +27,8 @@ _HELP = (
     '  gradwalk walk "tanh(x*w + b)" x=2 w=-3 b=7 --svg neuron.svg\n'
     "  gradwalk walk model.py:loss\n"
     "  gradwalk studio\n"
-    "  gradwalk run --watch train.py --lr 3e-4\n\n"
+    "  gradwalk run --watch train.py --lr 3e-4\n"
+    "  gradwalk diff before.trace after.trace\n\n"
     "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
     "them). Separate several with ; and gradwalk differentiates the last one.\n\n"
     "The forward pass computes every node from its inputs. The backward pass starts at the last "
@@ -40,6 +42,7 @@ app.command(
     context_settings={"ignore_unknown_options": True}
 )(walk)
 app.command()(functions)
+app.command()(diff)
 app.add_typer(course, name="course")
 app.command(context_settings={"ignore_unknown_options": True})(studio)
 app.command()(site)

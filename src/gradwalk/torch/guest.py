@@ -12,6 +12,7 @@ from gradwalk.torch import private
 from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
 from gradwalk.torch.record.module_calls import ModuleNames, outermost_alive
 from gradwalk.torch.record.recorder import TorchRecorder
+from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.values import array_of
 from gradwalk.torch.watch.watch import recorded_again
 
@@ -20,6 +21,7 @@ __all__ = [
     "array_of",
     "moves",
     "name_of",
+    "randomness",
     "recorder",
     "structure_of",
     "tensor_of",
@@ -122,3 +124,9 @@ def adam(parameters: list[Any], rate: float) -> torch.optim.Optimizer:
 def tensor_of(array: Any) -> torch.Tensor:
     """A tensor with the elements of an array."""
     return torch.tensor(array)
+
+
+def randomness() -> Randomness:
+    """The states of the global generators, which `restore()` brings back."""
+    devices = {torch.device("cuda", i) for i in range(torch.cuda.device_count())}
+    return Randomness.now({device for device in devices if private.has_rng(device)})
