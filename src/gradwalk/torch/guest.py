@@ -9,7 +9,9 @@ import torch
 from gradwalk.engine.errors import AutogradError
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.doctor.observer import TorchObserver as observer
 from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
+from gradwalk.torch.record.freed_graphs import FREED
 from gradwalk.torch.record.module_calls import ModuleNames, outermost_alive
 from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.values import array_of
@@ -20,13 +22,12 @@ __all__ = [
     "array_of",
     "moves",
     "name_of",
+    "observer",
     "recorder",
     "structure_of",
     "tensor_of",
     "trace_of",
 ]
-
-FREED = "backward through the graph a second time"
 
 
 def recorder(budget: int | None) -> TorchRecorder:

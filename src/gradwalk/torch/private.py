@@ -365,19 +365,25 @@ def _total_norm_of_groups(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.linalg.vector_norm(stacked(each_norm(tensors)))
 
 
-def each_norm(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The norm of each tensor, in order, without waiting; of a sparse one, of what it stores."""
+def each_norm(
+    tensors: Sequence[torch.Tensor], dtype: torch.dtype | None = None
+) -> list[torch.Tensor]:
+    """The norm of each tensor, in order, without waiting; of a sparse one, of what it stores.
+
+    A given `dtype` is that of the sums.
+    """
     groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     dense = [tensor._values() if tensor.is_sparse else tensor for tensor in tensors]
     for position, tensor in enumerate(dense):
         groups.setdefault((tensor.device, tensor.dtype), []).append(position)
     norms: dict[int, torch.Tensor] = {}
-    for (_, dtype), positions in groups.items():
+    for (_, own), positions in groups.items():
         members = [dense[position] for position in positions]
         try:
-            norms.update(zip(positions, torch._foreach_norm(members, 2, dtype=_wide(dtype))))
+            found = torch._foreach_norm(members, 2, dtype=dtype or _wide(own))
         except AttributeError:
             raise missing("torch._foreach_norm") from None
+        norms.update(zip(positions, found))
     return [norms[position] for position in range(len(dense))]
 
 
@@ -392,6 +398,14 @@ def stacked(numbers: Sequence[torch.Tensor]) -> torch.Tensor:
 def _wide(dtype: torch.dtype) -> torch.dtype | None:
     """Widen half precision: its sum of squares overflows at harmless sizes."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else None
+
+
+def copy_all(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
+    """Copy tensors of one device and dtype, without waiting."""
+    try:
+        torch._foreach_copy_(targets, sources, non_blocking=True)
+    except AttributeError:
+        raise missing("torch._foreach_copy_") from None
 
 
 def has_rng(device: torch.device) -> bool:

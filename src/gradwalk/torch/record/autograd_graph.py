@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.torch import private
+from gradwalk.torch.record.freed_graphs import explain_freed, note_pass
 from gradwalk.torch.record.storages import Memories
 from gradwalk.torch.user_lines import caller, line_at
 from gradwalk.torch.values import form, form_of
@@ -59,6 +61,11 @@ class AutogradGraph:
                     self._by_number[number].remove(made)
                     break
         return index
+
+    def line_of(self, grad_fn: Any) -> SourceLine | None:
+        """The line of an operation that this recording saw."""
+        index = None if is_leaf(grad_fn) else self.node(grad_fn)
+        return None if index is None else self.trace.nodes[index].line
 
     def edge_of(self, tensor: torch.Tensor) -> Edge | None:
         """The trace node and output of a tensor with an autograd node."""
@@ -185,8 +192,10 @@ class AutogradGraph:
             yield
             self._note_results(call, sweep)
             self._tell_versions_apart(sweep)
+            note_pass(starts, sweep.line)
         except RuntimeError as error:
             self.memories.explain_overwritten(error, nodes, self.node)
+            explain_freed(error, starts, nodes, self.line_of)
             raise
         finally:
             for handle in filter(None, hooks):

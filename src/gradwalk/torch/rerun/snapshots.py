@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,8 @@ LARGEST_BUFFER = 1 << 20  # bytes: larger ones are not copied
 SMALL_BUFFER = 1 << 14  # bytes: smaller ones are copied at every call
 _STATISTICS = ("running_mean", "running_var")
 LARGEST_GRADIENT = 16 << 20  # bytes: larger gradients of outputs are not kept
+FEW = 16  # elements: longer lists of variables are not searched for tensors
+LARGEST_BATCH = 16 << 20  # bytes: a larger batch is not copied
 
 
 @dataclass(slots=True)
@@ -50,6 +52,32 @@ class BufferSnapshot:
         self.owner[self.name] = self.tensor
         if self.copy is not None and (self.is_small or version_of(self.tensor) != self.version):
             self.tensor.data.copy_(self.copy)  # by .data: a graph may rely on its version
+
+
+class BatchCopy:
+    """Copies of a batch, for programs that write the next one to the same tensors."""
+
+    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
+        several = {id(t): t for t in tensors if not t.requires_grad and t.layout == torch.strided}
+        few = sum(tensor.nbytes for tensor in several.values()) <= LARGEST_BATCH
+        self._kept = [(t, version_of(t), t.clone()) for t in several.values()] if few else []
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor was copied."""
+        return any(tensor is kept for kept, _, _ in self._kept)
+
+    def restore(self) -> BatchCopy:
+        """Put back what was written to since; return copies of what stood there."""
+        written = [entry for entry in self._kept if version_of(entry[0]) != entry[1]]
+        now = BatchCopy(tensor for tensor, _, _ in written)
+        for tensor, _, copy in written:
+            tensor.data.copy_(copy)
+        return now
+
+    def restore_all(self) -> None:
+        """Put back everything: a restored batch has no new version."""
+        for tensor, _, copy in self._kept:
+            tensor.data.copy_(copy)
 
 
 class WatchedModel:
@@ -115,6 +143,7 @@ class ModelCall:
         kwargs: dict[str, Any],
         frames: list[FrameSnapshot],  # innermost first
         state: State,  # Python state: attributes of modules, globals, ...
+        copies: bool = False,  # whether to copy the batch
     ) -> None:
         self.model, self.args, self.kwargs = model, args, kwargs
         self.frames = frames
@@ -130,6 +159,7 @@ class ModelCall:
         ]
         self.number = next(_numbers)  # in the order of calls
         self.versions = [version_of(tensor) for tensor in tensors]
+        self.batch = BatchCopy(self._batch() if copies else ())
         self.output_gradients: dict[int, torch.Tensor] = {}  # by position
         self.outputs: list[weakref.ref[torch.Tensor]] = []
         # The hooks on the outputs refer to this list, not to the call; emptying it releases the
@@ -140,6 +170,16 @@ class ModelCall:
     def tensors(self) -> list[torch.Tensor]:
         """The tensors in the arguments."""
         return list(tensors_in((self.args, self.kwargs)))
+
+    def _batch(self) -> Iterator[torch.Tensor]:
+        """The tensors in the arguments and in the copied variables, except parts of the model."""
+        yield from self.tensors
+        for snapshot in self.frames:
+            for value in (snapshot.variables or {}).values():
+                if isinstance(value, torch.Tensor):
+                    yield value
+                elif isinstance(value, list | tuple) and len(value) <= FEW:
+                    yield from (item for item in value if isinstance(item, torch.Tensor))
 
     @property
     def bytes(self) -> int:
@@ -158,7 +198,7 @@ class ModelCall:
         """Describe the arguments and buffers that cannot be restored."""
         notes = []
         for tensor, version in zip(self.tensors, self.versions):
-            if version_of(tensor) != version:
+            if version_of(tensor) != version and not self.batch.holds(tensor):
                 notes.append(
                     f"an argument of the model, of shape {tuple(tensor.shape)}, was written to in "
                     "place afterwards: the re-run uses its new values"

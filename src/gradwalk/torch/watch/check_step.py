@@ -14,17 +14,21 @@ import torch
 
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.routes import listed
+from gradwalk.torch.ranks.agreement import Agreement
+from gradwalk.torch.ranks.unused import UNUSED_FIX, unused_in_words
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
     elements,
     exact_norm,
     gradients_of,
+    is_distributed,
     norm_of,
     numbers_in,
     parameters_of,
     scale_of,
 )
+from gradwalk.torch.watch.rewind import Rewind
 from gradwalk.torch.watch.step_report import GROWN, StepReport
 
 WINDOW = 64  # steps whose norms define the usual norm
@@ -75,10 +79,18 @@ class Checked:
     """An optimizer with its number of steps and the history of its gradient norms."""
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, explosion: float, warmup: int, floor: float | None
+        self,
+        optimizer: torch.optim.Optimizer,
+        explosion: float,
+        warmup: int,
+        floor: float | None,
+        agreement: Agreement | None = None,
     ) -> None:
         self.optimizer = optimizer
+        self._agreement = agreement or Agreement()
         self.steps = 0
+        self.rewind: Rewind | None = None  # if its steps are judged late
+        self.no_room = False  # for a rewind, on its device
         self._start: float | None = None  # norm of all parameters at the first step
         self._history = GradientHistory(explosion, warmup, floor)
 
@@ -98,56 +110,95 @@ class Checked:
         growth = exact_norm(self.parameters) / self._start if self._start else 1.0
         return growth if math.isfinite(growth) else 1.0
 
-    def check(self, runs: list[Run], explodes: bool = True) -> StepFault | None:
+    def check(
+        self, runs: list[Run], explodes: bool = True, waits_for: Sequence[torch.Tensor] = ()
+    ) -> StepFault | None:
         """Return what is wrong with the gradients or their losses; None if they are healthy.
 
-        A healthy step costs one norm over all gradients and a look at the losses.
+        A healthy step costs one norm over all gradients and a look at the losses. DDP `waits_for`
+        parameters that the last backward pass did not reach.
         """
+        if waits_for:
+            return StepFault("unused", bad_gradients=list(waits_for))
         gradients = gradients_of(self.optimizer)
         if not gradients:
             return None
         losses = [run.loss for run in runs if run.loss is not None]
         norm, *values = numbers_in([norm_of(gradients), *losses])
-        norm /= scale_of(self.optimizer)
-        history = self._history
-        if self._start is None:
-            self._start = norm_of([p.detach() for p in self.parameters]).item()
-            history.floor = self._start if history.floor is None else history.floor
-        healthy = math.isfinite(norm) and all(map(math.isfinite, values))
-        if healthy and not (explodes and history.has_exploded(norm)):
-            history.add(norm)
+        norm = self._agreement.norm(gradients, norm / scale_of(self.optimizer), values)
+        if self.is_first:
+            parameters = [p.detach() for p in self.parameters]
+            self.started(self._agreement.norm(parameters, norm_of(parameters).item(), []))
+        if self.is_healthy(norm, values, explodes):
             return None
         return self._examine(runs, norm)
+
+    @property
+    def _is_divided(self) -> bool:
+        """Whether other ranks hold parts of the parameters."""
+        return any(map(is_distributed, self.parameters))
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no step has been checked yet."""
+        return self._start is None
+
+    def started(self, norm: float) -> None:
+        """Note the norm of all parameters at the first step."""
+        self._start = norm
+        if self._history.floor is None:
+            self._history.floor = norm
+
+    def is_healthy(self, norm: float, losses: Sequence[float], explodes: bool = True) -> bool:
+        """Whether gradients of this norm, and these losses, are healthy; then note the norm."""
+        healthy = math.isfinite(norm) and all(map(math.isfinite, losses))
+        if not healthy or (explodes and self._history.has_exploded(norm)):
+            return False
+        self._history.add(norm)
+        return True
 
     def _examine(self, runs: list[Run], norm: float) -> StepFault | None:
         """Examine a step that the quick check found suspicious; return None if it is healthy.
 
         The quick check adds squares, which can overflow although the norm is finite.
         """
-        parameters, history = self.parameters, self._history
-        runs = _since_gradients_were_zero(runs)
-        bad_parameters = [p for p in parameters if not all_finite(p)]
+        parameters = self.parameters
         bad = [p for p in parameters if p.grad is not None and not all_finite(p.grad)]
+        is_nan = any(elements(p.grad).isnan().any() for p in bad if p.grad is not None)
+        if not math.isfinite(norm) and not bad and not self._is_divided:
+            norm = exact_norm([p.grad for p in parameters if p.grad is not None])
+        found = self.fault(runs, norm, bad, is_nan)
+        if found is None:
+            self._history.add(norm)
+        return found
+
+    def fault(
+        self, runs: list[Run], norm: float, bad: list[torch.Tensor], is_nan: bool
+    ) -> StepFault | None:
+        """Name the fault of a step; None if there is none.
+
+        `norm` is that of its gradients, and `bad` are the parameters whose gradients are not
+        finite; `is_nan` says that some are NaN.
+        """
+        runs = _since_gradients_were_zero(runs)
+        bad_parameters = [p for p in self.parameters if not all_finite(p)]
         losses = [None if run.loss is None else run.loss.item() for run in runs]
         bad_loss = next((x for x in losses if x is not None and not math.isfinite(x)), None)
 
-        def fault(kind: str, position: int) -> StepFault:
+        def at(position: int, kind: str) -> StepFault:
             run, loss = (runs[position], losses[position]) if runs else (None, None)
-            passes = len(runs)
-            usual = history.usual
+            usual, passes = self._history.usual, len(runs)
             return StepFault(kind, run, loss, norm, usual, bad, bad_parameters, passes, position)
 
         if bad_parameters:
-            return fault("update", _first_bad(runs, losses))
+            return at(_first_bad(runs, losses), "update")
         if bad or bad_loss is not None:
-            numbers = [p.grad for p in bad if p.grad is not None]
-            is_nan = any(elements(g).isnan().any() for g in numbers) or math.isnan(bad_loss or 0.0)
-            return fault("NaN" if is_nan else "Inf", _first_bad(runs, losses))
-        if not math.isfinite(norm):
-            norm = exact_norm([p.grad for p in parameters if p.grad is not None])
-        if history.has_exploded(norm):
-            return fault("explosion", _largest(runs, norm))
-        history.add(norm)
+            is_nan = is_nan or math.isnan(bad_loss or 0.0)
+            return at(_first_bad(runs, losses), "NaN" if is_nan else "Inf")
+        if not math.isfinite(norm) and self._is_divided:
+            return at(len(runs) - 1, "NaN")  # in the part of another rank
+        if self._history.has_exploded(norm):
+            return at(_largest(runs, norm), "explosion")
         return None
 
     def report(self, fault: StepFault, names: dict[int, str], step: int) -> StepReport:
@@ -155,11 +206,20 @@ class Checked:
         report = StepReport(fault.kind, step, self.kind, loss=fault.loss, growth=self.growth)
         report.gradient_norm, report.usual_norm = fault.norm, fault.usual
         report.seen = fault.in_words(self.optimizer, names, step)
+        report.fix = UNUSED_FIX if fault.kind == "unused" else ""
         report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
         if report.growth > GROWN:
             times = f"{short(report.growth)} times the norm of the first step"
             report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
         return report
+
+    def left_behind(self, names: dict[int, str]) -> StepReport | None:
+        """Report the parameters that the last step left non-finite; None if there are none."""
+        bad = [p for p in self.parameters if not all_finite(p)]
+        if not bad:
+            return None
+        seen = StepFault("update", bad_parameters=bad).in_words(self.optimizer, names, self.steps)
+        return StepReport("update", max(self.steps - 1, 0), self.kind, seen, is_over=True)
 
 
 # -- a fault ---------------------------------------------------------------------------------------
@@ -169,7 +229,7 @@ class Checked:
 class StepFault:
     """Why the optimizer should not make a step."""
 
-    kind: str  # "NaN", "Inf", "explosion" or "update"
+    kind: str  # "NaN", "Inf", "explosion", "update" or "unused"
     run: Run | None = None  # the first backward pass concerned
     loss: float | None = None
     norm: float | None = None
@@ -204,6 +264,8 @@ class StepFault:
                 f"gradients ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote "
                 "it afterwards"
             )
+        if self.kind == "unused":
+            return unused_in_words([names.get(id(p), "a parameter") for p in self.bad_gradients])
         if self.skipped:
             return (
                 f"the loss was NaN {self.skipped} times in a row, and each time the step was "
@@ -217,6 +279,8 @@ class StepFault:
                 f"the gradient has exploded: its norm is {short(self.norm)}, the usual norm "
                 f"{short(self.usual)}{loss}"
             )
+        if not self.bad_gradients and (self.loss is None or math.isfinite(self.loss)):
+            return f"the part of the gradient that another rank holds is not finite{loss}"
         if not self.bad_gradients:
             return f"the loss is {short(self.loss)}, its gradients are finite"
         return f"the gradient of {named(self.bad_gradients)} is not finite{loss}"

@@ -17,13 +17,14 @@ from gradwalk.inspect.health.examination import examine
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
-from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.report import Report, json_safe, short
 from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.file import save_trace
 from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
 from gradwalk.inspect.trace.trace import Shape, Trace
 from gradwalk.io.atomic import write_atomically
 from gradwalk.ops import TABLE
+from gradwalk.torch.ranks.summary import RanksSummary
 
 GROWN = 100.0  # growth of the parameters' norm beyond which the weights diverge
 OUTLIER = 10.0  # a row stands out beyond this multiple of the median row
@@ -33,8 +34,9 @@ OUTLIER = 10.0  # a row stands out beyond this multiple of the median row
 class StepReport(Report):
     """Why a step was stopped.
 
-    `kind` is "NaN" or "Inf" (in a gradient or the loss), "explosion", or "update": the update of an
-    earlier step made a parameter non-finite.
+    `kind` is "NaN" or "Inf" (in a gradient or the loss), "explosion", "update": the update of an
+    earlier step made a parameter non-finite, or "unused": DDP waits for the gradient of a parameter
+    that the loss does not reach.
     """
 
     kind: str
@@ -60,7 +62,13 @@ class StepReport(Report):
     path: str = ""  # of the trace
     is_over: bool = False  # whether it came after the last step, with no step left to stop
     gave_finite: bool | None = None  # whether the model's output was finite; None: not known
+    rank: int | None = None  # of this process, if it is one of several
+    world: int = 1  # number of ranks
+    side: str = ""  # of the collective on which the fault arose; "": not known
+    ranks: str = ""  # how the side is known
+    summary: RanksSummary | None = None  # of the reports of all ranks
     _trace: Trace | None = None
+    _stopped_rank: Any = None  # tells the other ranks
 
     @property
     def live(self) -> str:
@@ -94,6 +102,7 @@ class StepReport(Report):
     def __str__(self) -> str:
         stopped = "found after the last step," if self.is_over else "stopped before step"
         where = f"{stopped} {self.step} (counted from 0) of {self.optimizer}"
+        where = where if self.rank is None else f"rank {self.rank} of {self.world} {where}"
         lines = wrapped(f"{where}: {self.seen}.", "", "  ")
         told = self.found or self.finding
         about = str(told).splitlines() if told else self._known()
@@ -105,6 +114,7 @@ class StepReport(Report):
         lines += labelled(
             ("used by", f"{self.op}{module}, {self.line}" if indirect else ""),
             ("row", "" if self.row is None else f"{self.row} of the batch{more}"),
+            ("ranks", f"{self.ranks}." if self.ranks else ""),
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
             *(("note", f"{note}.") for note in self.notes),
         )
@@ -213,6 +223,13 @@ class StepReport(Report):
 
     # -- files -------------------------------------------------------------------------------------
 
+    def save_of_rank(self, folder: Path) -> None:
+        """Write the trace; of one of several ranks the report too, and the summary of all."""
+        if self._stopped_rank is None:
+            self.save(folder)
+        else:
+            self._stopped_rank.save(self, folder)
+
     def save(self, folder: Path) -> None:
         """Write the trace without overwriting an earlier one."""
         if self._trace is None:
@@ -231,7 +248,7 @@ class StepReport(Report):
         """Write the report as text and as JSON."""
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "report.txt", [f"{self}\n".encode()])
-        text = json.dumps(_json(self.to_dict()), indent=2, allow_nan=False)
+        text = json.dumps(json_safe(self.to_dict()), indent=2, allow_nan=False)
         write_atomically(folder / "report.json", [f"{text}\n".encode()])
 
 
@@ -314,13 +331,3 @@ def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
         stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
         return worst if stands_out else None
     return None
-
-
-def _json(value: Any) -> Any:
-    """Replace NaN and inf by text, which JSON lacks."""
-    value = plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _json(item) for name, item in value.items()}
-    return [_json(item) for item in value] if isinstance(value, list) else value

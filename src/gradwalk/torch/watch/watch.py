@@ -21,16 +21,20 @@ from time import perf_counter
 from typing import Any, Self
 
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.ranks.agreement import Agreement
+from gradwalk.torch.ranks.alone import alone
+from gradwalk.torch.ranks.notes import is_one_of_many
+from gradwalk.torch.ranks.stopped_rank import StoppedRank
+from gradwalk.torch.ranks.unused import unused_parameters
 from gradwalk.torch.record.module_calls import ModelNames
 from gradwalk.torch.rerun.call_sites import Sites
 from gradwalk.torch.rerun.call_stack import frames_from
 from gradwalk.torch.rerun.python_state import Keeper
-from gradwalk.torch.rerun.rerun import Rerun, Run
+from gradwalk.torch.rerun.rerun import Rerun, Run, bound_memory
 from gradwalk.torch.rerun.snapshots import (
     LARGEST_GRADIENT,
     ModelCall,
@@ -41,20 +45,20 @@ from gradwalk.torch.rerun.snapshots import (
 from gradwalk.torch.user_lines import USER, files
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
-    all_finite,
     gradients_of,
     is_skipped,
     norm_of,
     unrecorded,
 )
+from gradwalk.torch.watch.investigate import investigate
+from gradwalk.torch.watch.late_look import LateLook, LateLooks
+from gradwalk.torch.watch.learning import Learning
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
-from gradwalk.torch.watch.watched_things import keep, several
+from gradwalk.torch.watch.watched_things import keep, several, with_a_look
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
-MOST_KEPT = 256 << 20  # bytes of batches to keep while gradients accumulate
-MOST_RUNS = 256  # backward passes to keep for one step
 MOST_LOST = 10  # consecutive steps that may be skipped because the loss is NaN
 _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
@@ -70,6 +74,11 @@ class Watch:
     A gradient has exploded if its norm is `explosion` times the usual norm of this training and
     above `floor` (default: the norm of all parameters). During the first `warmup` steps the square
     of the factor applies. `explosion=math.inf` checks for NaN and inf only.
+
+    On a GPU it looks one step late, so that the program never waits for the device: a harmful step
+    is undone (parameters, optimizer, buffers, random states) before `StepStopped` is raised. The
+    copies that this takes are as large as the parameters and the optimizer's state; if the GPU has
+    no room for them, or with `late=False`, watch waits for the device in every step instead.
 
     Some faults do not occur again when their step is run again. `record_from` catches those: it
     records every step from that one on, which is slower.
@@ -103,6 +112,7 @@ class Watch:
         action: str = "raise",
         budget: int = BUDGET,
         record_from: int | None = None,
+        late: bool | None = None,
     ) -> None:
         if action not in ACTIONS:
             raise ValueError(f"action is one of {', '.join(map(repr, ACTIONS))}, not {action!r}")
@@ -110,7 +120,8 @@ class Watch:
             raise ValueError(f"explosion is a factor above 1, not {explosion!r}")
         models = several(model, torch.nn.Module)
         optimizers = several(optimizer, torch.optim.Optimizer)
-        self._limits = explosion, warmup, floor
+        self._agreement = Agreement()
+        self._limits = explosion, warmup, floor, self._agreement
         self.folder = Path(folder)
         self.action = action
         self.budget = budget
@@ -118,7 +129,7 @@ class Watch:
         self.reports: list[StepReport] = []
         self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
-        self._given = None if model is None else {id(m) for top in models for m in top.modules()}
+        given = None if model is None else {id(m) for top in models for m in top.modules()}
         self._sites = Sites()
         self._names = ModelNames()
         self._keeper = Keeper()
@@ -133,8 +144,12 @@ class Watch:
         self._thread: int | None = None  # the thread of the first call
         self._seconds = 0.0
         self._hooks = ExitStack()
-        self._learning: Any = None
+        self._learning = Learning(self._meet, self.models, given)
         self._recordings = StepRecordings(record_from, budget)
+        self._unused: list[torch.Tensor] = []  # parameters that DDP waits for
+        # A recording is of one step: it must be judged before the next one begins.
+        self._late = LateLooks(late if record_from is None else False)
+        self._begun = 0  # backward passes
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
         for module in models:
             self._watch_module(module)
@@ -144,7 +159,7 @@ class Watch:
             self._checked(known)
             self._watch_optimizer(known)
         if model is None:
-            self._learn()
+            self._learning.begin()
         _active.add(self)
         self._recordings.begin(0)
 
@@ -155,10 +170,12 @@ class Watch:
         self.remove()
         if kind is None:
             self.check_parameters()
+        elif issubclass(kind, Exception) and kind is not StepStopped:
+            self._look_back(at_the_end=True)  # a step that is not judged may have caused the error
 
     def remove(self) -> None:
         """Stop watching: remove all hooks. The reports stay."""
-        self._stop_learning()
+        self._learning.end()
         self._recordings.end()
         self._hooks.close()
         self._forget()
@@ -183,31 +200,11 @@ class Watch:
         hook(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
         hook(module.register_forward_hook(self._after_call, always_call=True))
 
-    def _learn(self) -> None:
-        """Until the next step, look at every module call for modules not known yet."""
-        if self._learning is None:
-            self._learning = register_module_forward_pre_hook(self._meet)
-
-    def _stop_learning(self) -> None:
-        if self._learning is not None:
-            self._learning.remove()
-            self._learning = None
-
     def _meet(self, module: torch.nn.Module, args: Any) -> None:
-        if (
-            self._outermost is None
-            and id(module) not in self.models
-            and (self._given is None or id(module) in self._given)
-            and torch.is_grad_enabled()
-            and not self._quiet
-            and next(module.parameters(), None) is not None
-        ):
+        """Watch a module that the program calls, from this call on."""
+        if self._outermost is None and not self._quiet:
             self._watch_module(module)
             self._before_call(module, args, {})  # this call has its hooks already
-
-    def _covers(self, checked: Checked) -> bool:
-        known = {id(p) for model in self.models.values() for p in model.module.parameters()}
-        return all(id(p) in known for p in checked.parameters)
 
     # -- a call of a model -------------------------------------------------------------------------
 
@@ -218,6 +215,7 @@ class Watch:
             return
         if not torch.is_grad_enabled() or self._quiet or self._passes:  # or a checkpoint recomputes
             return
+        self._look_back()
         began = perf_counter()
         self._outermost = module
         model = self.models.get(id(module))
@@ -229,7 +227,9 @@ class Watch:
             [snapshot.globals for snapshot in frames if files[snapshot.code.co_filename] == USER],
             given_to(frames, args, kwargs),
         )
-        self._call = ModelCall(model, args, kwargs, frames, state)
+        late = self._late.is_meant_for(model)
+        self._call = ModelCall(model, args, kwargs, frames, state, copies=late)
+        self._late.calls(self._call)
         self._names.note(module, (frames[0].variables or {}) if frames else {})
         self._seconds += perf_counter() - began
 
@@ -265,7 +265,9 @@ class Watch:
         if not asked.accumulates or self._passes or self._quiet:
             yield
             return
+        self._look_back()
         began = perf_counter()
+        self._begun += 1
         frames = frames_from(sys._getframe(1))
         before = self._norm_before()
         self._passes, self._reached = 1, []
@@ -280,10 +282,11 @@ class Watch:
         calls = sorted(self._reached, key=lambda call: call.number)
         run = Run(calls, frames, loss, before)
         self._reached = []
+        self._unused = unused_parameters(call.model.module for call in calls)
         self._runs.append(run)
         self._sites.note(run)
         if len(self._runs) > 1:
-            self._bound_memory()
+            bound_memory(self._runs)
         self._seconds += perf_counter() - began
 
     def _norm_before(self) -> torch.Tensor | None:
@@ -294,14 +297,14 @@ class Watch:
             return None
         gradients = [g for o in self.optimizers.values() for g in gradients_of(o.optimizer)]
         if not gradients:  # set to None since: the program skipped the step
-            self._skipped()
+            self._skipped(self._runs)
             self._forget()
             return None
         return norm_of(gradients)
 
-    def _skipped(self) -> None:
+    def _skipped(self, runs: list[Run]) -> None:
         """Count a skipped step. One is normal (a GradScaler does it); many in a row are a fault."""
-        lost = next((r for r in self._runs if r.loss is not None and r.loss.isnan().any()), None)
+        lost = next((r for r in runs if r.loss is not None and r.loss.isnan().any()), None)
         self._lost = 0 if lost is None else self._lost + 1
         checked = next(iter(self.optimizers.values()), None)
         if lost is not None and checked is not None and self._lost >= MOST_LOST:
@@ -309,18 +312,16 @@ class Watch:
 
     def _forget(self) -> None:
         """Forget the backward passes of the last step."""
-        for run in self._runs:
-            for call in run.calls:
-                call.box.clear()
-        self._runs.clear()
+        gone, self._runs = self._runs, []
+        self._release(gone)
         self._stepped = False
 
-    def _bound_memory(self) -> None:
-        """Bound the memory of kept batches while gradients accumulate."""
-        kept = sum(call.bytes for run in self._runs for call in run.calls)
-        while (kept > MOST_KEPT or len(self._runs) > MOST_RUNS) and len(self._runs) > 1:
-            dropped = self._runs.pop(0)
-            kept -= sum(call.bytes for call in dropped.calls)
+    def _release(self, runs: list[Run]) -> None:
+        """Release the batches of backward passes, unless a step that used them is not judged."""
+        needed = {id(run) for look in self._late for run in look.runs} | set(map(id, self._runs))
+        for run in runs:
+            if id(run) not in needed:
+                run.release()
 
     # -- a step ------------------------------------------------------------------------------------
 
@@ -333,21 +334,26 @@ class Watch:
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if callable(closure):
             self._passed(checked)
-            watched = self._watched_closure(checked, closure)
+            watched = with_a_look(closure, partial(self._after_closure, checked))
             if "closure" in kwargs:
                 return args, {**kwargs, "closure": watched}
             return (args[0], watched, *args[2:]), kwargs
-        if is_skipped(optimizer):
-            self._skipped()
+        self._look_back(at_a_step=True)
+        began = perf_counter()
+        # All ranks judge a step before they make it: a rank cannot undo it for the others.
+        is_late = not is_one_of_many() and self._late.begin(checked, self._runs, self._begun)
+        if not is_late and is_skipped(optimizer):
+            self._skipped(self._runs)
             self._forget()
             return None
-        began = perf_counter()
-        fault = checked.check(self._runs)
+        fault = None if is_late else checked.check(self._runs, waits_for=self._unused)
         self._seconds += perf_counter() - began
         if fault is not None:
             self._report(checked, fault)
-        self._passed(checked, healthy=fault is None)
-        self._adjust_learning(checked)
+        self._passed(checked)
+        if fault is None and not is_late:
+            self._was_healthy()
+        self._learning.adjust(checked, self._runs)
         self._recordings.end()  # the recording ends before the update
         return None
 
@@ -366,70 +372,81 @@ class Watch:
         known = self.optimizers.get(id(optimizer))
         return known or keep(self.optimizers, optimizer, Checked(optimizer, *self._limits))
 
-    def _watched_closure(self, checked: Checked, closure: Any) -> Any:
-        """Wrap the closure of a step: check the gradients after each call of it."""
-        first = [True]
+    def _after_closure(self, checked: Checked, is_first: bool) -> None:
+        # A line search tries distant points: judge explosions by the first gradient only.
+        fault = None if self._quiet else checked.check(self._runs, explodes=is_first)
+        if fault is not None:
+            self._report(checked, fault, step=checked.steps - 1)
+        self._learning.adjust(checked, self._runs)
+        self._forget()
 
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            loss = closure(*args, **kwargs)
-            # A line search tries distant points: judge explosions by the first gradient only.
-            explodes = bool(first) and first.pop()
-            fault = None if self._quiet else checked.check(self._runs, explodes)
-            if fault is not None:
-                self._report(checked, fault, step=checked.steps - 1)
-            self._adjust_learning(checked)
-            self._forget()
-            return loss
+    def _was_healthy(self) -> None:
+        self._warned = False
+        self._lost = 0
 
-        return watched
-
-    def _passed(self, checked: Checked, healthy: bool = True) -> None:
+    def _passed(self, checked: Checked) -> None:
         """Count a step."""
         checked.steps += 1
         self.steps = max(self.steps, checked.steps)
         self._stepped = True
-        if healthy:
-            self._warned = False
-            self._lost = 0
 
-    def _adjust_learning(self, checked: Checked) -> None:
-        """Look for unknown modules while no known one leads to the loss."""
-        if self._runs and not any(run.calls for run in self._runs):
-            self._learn()  # the program calls another module than it gave, such as an inner one
-        elif self._learning is not None and (self._covers(checked) or checked.steps > 3):
-            self._stop_learning()
+    # -- a step that was made before it is judged --------------------------------------------------
+
+    def _look_back(self, at_a_step: bool = False, at_the_end: bool = False) -> None:
+        """Judge earlier steps whose numbers have arrived; undo and report a harmful one."""
+        began = perf_counter()
+        for look in self._late.due(self._begun, at_a_step, at_the_end):
+            healthy = look.read()
+            self._seconds += perf_counter() - began
+            if look.is_skipped:
+                self._skipped(look.runs)
+            elif healthy:
+                self._was_healthy()
+            elif not self._warned:
+                self._undo(look)
+            self._release(look.runs)
+            began = perf_counter()
+        self._seconds += perf_counter() - began
+
+    def _undo(self, look: LateLook) -> None:
+        """Undo a harmful step, for good if that stops the program, and report it."""
+        for_good = self.action == "raise"
+        with aside(), unrecorded(), self._late.undone(look, for_good):
+            fault = look.fault()
+            if for_good:
+                look.checked.steps = look.step
+                self.steps = max(known.steps for known in self.optimizers.values())
+            if fault is not None:
+                self._report(look.checked, fault, look.step, late=True)
 
     # -- a finding ---------------------------------------------------------------------------------
 
-    def _report(self, checked: Checked, fault: StepFault, step: int | None = None) -> None:
+    def _report(
+        self, checked: Checked, fault: StepFault, step: int | None = None, late: bool = False
+    ) -> None:
         if self._warned:  # reported already, and no step has been healthy since
             return
-        names = self._names.of_parameters([model.module for model in self.models.values()])
+        models = [model.module for model in self.models.values()]
+        names = self._names.of_parameters(models)
         report = checked.report(fault, names, checked.steps if step is None else step)
         live = self._recordings.end()
-        if live is not None:
-            report.rerun, report.rerun_told = "recorded", "none: the step was recorded as it ran"
-            report.explain(live, fault.run.batch if fault.run else [], "recorded")
-        elif fault.run is not None:
-            finite = [call.gave_finite() for call in fault.run.calls]
-            report.gave_finite = None if None in finite else all(finite)
-            with self._rerun() as again:
-                outcome = again(fault.run, partial(fault.shows, checked.parameters))
-                report.rerun, report.rerun_told = outcome.how, outcome.told
-                report.notes += outcome.notes
-                if outcome.trace is not None:
-                    report.explain(outcome.trace, fault.run.batch, outcome.how)
-            if not report.rerun:
-                report.not_shown([names[id(p)] for p in checked.parameters if id(p) in names])
-        self._forget()
+        number = self._agreement.number
+        investigate(report, fault, checked, names, live, self._rerun, models, number)
+        if not late:
+            self._forget()
         self._tell(report)
 
     @contextmanager
-    def _rerun(self) -> Iterator[Rerun]:
-        """Run a step again, apart from the program."""
+    def _rerun(self, gathers: bool = False) -> Iterator[Rerun]:
+        """Run a step again, apart from the program and on this rank alone.
+
+        `gathers`: all ranks do so, and gather the weights that they share first.
+        """
         optimizers = [known.optimizer for known in self.optimizers.values()]
-        with aside(), unrecorded():
-            yield Rerun(self.models.values(), optimizers, self._keeper, self.budget)
+        models = [known.module for known in self.models.values()]
+        with aside(), unrecorded(), alone(models, gathers) as answers:
+            known = self.models.values()
+            yield Rerun(known, optimizers, self._keeper, self.budget, answers)
 
     def recorded_again(self, loss: torch.Tensor) -> Trace | None:
         """Run the last step with this loss again and return its trace; None if there is none."""
@@ -442,7 +459,7 @@ class Watch:
         return run.recorded
 
     def _tell(self, report: StepReport) -> None:
-        report.save(self.folder)
+        report.save_of_rank(self.folder)
         self.reports.append(report)
         if self.action == "raise":
             raise StepStopped(report)
@@ -450,15 +467,14 @@ class Watch:
         warnings.warn(f"gradwalk: {report}", StepWarning, stacklevel=4)
 
     def check_parameters(self) -> None:
-        """After the last step: report parameters that its update left non-finite."""
+        """After the last step: judge it, and report parameters that its update left non-finite."""
+        self._look_back(at_the_end=True)
         names = self._names.of_parameters([model.module for model in self.models.values()])
         for checked in self.optimizers.values():
-            bad = [p for p in checked.parameters if not all_finite(p)]
-            if bad and not self.reports:
-                fault = StepFault("update", bad_parameters=bad)
-                seen = fault.in_words(checked.optimizer, names, checked.steps)
-                step = max(checked.steps - 1, 0)
-                self._tell(StepReport("update", step, checked.kind, seen, is_over=True))
+            report = checked.left_behind(names)
+            if report is not None and not self.reports:
+                StoppedRank.at_the_end(report, self._agreement.number)
+                self._tell(report)
 
 
 @contextmanager

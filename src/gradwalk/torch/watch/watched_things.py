@@ -1,7 +1,8 @@
-"""The models and optimizers that a watch was given, and those it has met."""
+"""The models, optimizers and closures that a watch was given, and those it has met."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 MOST_KNOWN = 32  # models and optimizers
@@ -25,3 +26,17 @@ def keep(known: dict[int, Any], thing: Any, kept: Any) -> Any:
     while len(known) > MOST_KNOWN:
         del known[next(iter(known))]
     return kept
+
+
+def with_a_look(closure: Callable[..., Any], look: Callable[[bool], None]) -> Callable[..., Any]:
+    """Wrap the closure of a step: `look(is_first)` comes after each call of it."""
+    calls = 0
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        loss = closure(*args, **kwargs)
+        calls += 1
+        look(calls == 1)
+        return loss
+
+    return watched
