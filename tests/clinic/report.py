@@ -6,11 +6,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import torch
+
 from tests.clinic.clinic_programs import ENGINES, PROGRAMS, VERDICTS
 
 
 def main(arguments: list[str]) -> None:
     """Examine every program on every engine, and print one table."""
+    torch.set_num_threads(1)  # the programs are tiny: threads would only wait for one another
     verbose = "-v" in arguments
     names = [a for a in arguments if a != "-v"]
     chosen = [p for p in PROGRAMS if not names or any(n in p.name for n in names)]

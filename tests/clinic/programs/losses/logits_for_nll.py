@@ -2,7 +2,7 @@
 
 symptom: loss wrong
 finds: logits
-healthy: loss = criterion(F.log_softmax(net(image), dim=1), digit)
+healthy: loss = criterion(net(image).log_softmax(dim=1), digit)
 """
 
 import torch
