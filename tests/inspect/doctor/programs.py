@@ -159,6 +159,21 @@ SICK = {
         "NaN",
         "loss = (x * 0).sum().log() * 0 + F.cross_entropy(model(x), y)",
     ),
+    "an optimizer made in the loop": Sick(
+        LOOP.replace(
+            "    x, y = batch()",
+            "    optimizer = gw.optim.Adam(model.parameters(), lr=0.01)\n    x, y = batch()",
+        ),
+        "remade",
+        "optimizer = gw.optim.Adam(model.parameters(), lr=0.01)",
+    ),
+    "an encoder without gradients": Sick(
+        "encoder = nn.Linear(8, 8)\n"
+        "optimizer = gw.optim.SGD([*encoder.parameters(), *model.parameters()], lr=0.1)\n"
+        + LOOP.replace("    loss =", "    with gw.no_grad():\n        x = encoder(x)\n    loss ="),
+        "unused",
+        "with gw.no_grad():",
+    ),
     "a detach": Sick(
         "encoder = nn.Linear(8, 8)\n"
         "optimizer = gw.optim.SGD([*encoder.parameters(), *model.parameters()], lr=0.1)\n"
@@ -179,6 +194,9 @@ HEALTHY = {
     "a cycle": SCHEDULED.format("OneCycleLR(optimizer, max_lr=0.5, total_steps=31)"),
     "a cosine": SCHEDULED.format("CosineAnnealingLR(optimizer, T_max=30)"),
     "a warm-up": SCHEDULED.format("LambdaLR(optimizer, lambda step: min(step / 5, 1.0))"),
+    "experts of which one is used": "experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))\n"
+    "optimizer = gw.optim.SGD([*experts.parameters(), *model.parameters()], lr=0.1)\n"
+    + LOOP.replace("model(x)", "model(experts[i // 4 % 3](x))"),
     "registered layers": PLAIN_LIST.format("nn.ModuleList(nn.Linear(16, 16) for _ in range(2))")
     + SGD
     + LOOP,

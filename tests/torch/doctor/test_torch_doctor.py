@@ -51,6 +51,19 @@ OVERWRITTEN = LOOP.replace("model(x)", "logits").replace(
 TWO_LOSSES = SGD + LOOP.replace(
     "loss.backward()", "out = model(x); out.mean().backward(); out.square().mean().backward()"
 )
+SCALED = (
+    SGD
+    + "scaler = gw.amp.GradScaler('cpu')\n"
+    + LOOP.replace("    loss.backward()", "    scaler.scale(loss / 2).backward()").replace(
+        "    optimizer.step()",
+        "    with gw.autocast('cpu', dtype=gw.bfloat16):\n"
+        "        loss = F.cross_entropy(model(x), y)\n"
+        "    scaler.scale(loss / 2).backward()\n"
+        "    scaler.step(optimizer)\n"
+        "    scaler.update()",
+    )
+)
+COUNT = "(model(x).argmax(1) != y).float().mean()"
 ONLY_HERE = {
     "a carried state": Sick(CARRIED.format("h"), "error", "out, h = rnn(gw.randn(5, 16, 4), h)"),
     "a kept state": Sick(KEPT + SGD + LOOP, "error", "self.state = self.cell(x, self.state)"),
@@ -58,6 +71,11 @@ ONLY_HERE = {
         SGD + LOOP.replace("loss.backward()", "loss.backward(); loss.backward()"),
         "error",
         "loss.backward(); loss.backward()",
+    ),
+    "a count instead of a loss": Sick(
+        SGD + LOOP.replace("F.cross_entropy(model(x), y)", COUNT),
+        "error",
+        f"loss = {COUNT}",
     ),
     "layers in a plain list": Sick(PLAIN, "not held", SGD.strip()),
     "an eps of 0": Sick(HALF, "eps", "optimizer = gw.optim.Adam(model.parameters(), lr=0.01)"),
@@ -75,11 +93,14 @@ def test_it_finds_the_fault(name: str, tmp_path_factory: pytest.TempPathFactory)
     assert first.change and first.basis
 
 
-@batched("name", [*HEALTHY, "a detached state"])
+HEALTHY_HERE = {"a detached state": CARRIED.format("h.detach()"), "a gradient scaler": SCALED}
+
+
+@batched("name", [*HEALTHY, *HEALTHY_HERE])
 def test_it_is_silent_about_healthy_programs(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    source = {**HEALTHY, "a detached state": CARRIED.format("h.detach()")}[name]
+    source = {**HEALTHY, **HEALTHY_HERE}[name]
     found = examined(program(source, tmp_path_factory.mktemp("doctor"), True), [True])
     assert not found, f"{name}: {found}"
     assert not found.not_checked

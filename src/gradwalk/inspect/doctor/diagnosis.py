@@ -23,6 +23,10 @@ EXPLAINS = {
     "left over": {"NaN", "Inf", "explosion", "update", "exploding"},
     "sum": {"NaN", "Inf", "explosion", "update", "exploding"},
     "eps": {"NaN", "Inf", "update"},
+    "update": {"exploding", "explosion", "Inf"},
+    "dead": {"zero", "vanishing"},
+    "saturated": {"zero", "vanishing"},
+    "initialisation": {"zero", "vanishing"},
     "NaN": {"update", "vanishing", "exploding", "explosion"},
 }
 
@@ -50,7 +54,9 @@ class Diagnosis(Report):
         count = len(self.findings)
         said = "nothing found" if not count else f"{count} finding{'s' if count > 1 else ''}"
         of = f" of {', '.join(self.optimizers)}" if self.optimizers else ""
-        lines = wrapped(f"doctor: {said} in {self.steps} steps{of} ({self.engine}).", "", "  ")
+        where = f" in {self.steps} steps{of} ({self.engine})" if self.steps or count else ""
+        none = "" if where else ": the program ran no backward pass, so there is nothing to examine"
+        lines = wrapped(f"doctor: {said}{where}{none}.", "", "  ")
         for number, finding in enumerate(self.findings, 1):
             lines += ["", f"{number}. {finding}"]
         if self.more:
@@ -76,18 +82,26 @@ def diagnosis(run: ObservedRun, examination: Examination) -> Diagnosis:
         ]
     found.sort(key=lambda f: CONFIDENCE.index(f.confidence or "likely"))
     kept = _without_consequences(found)
+    if kept and kept[0].confidence == "certain":  # the sizes of layers may come from it
+        kept = [f for f in kept if f.kind not in OF_LAYERS] or kept
     return Diagnosis(
         kept[:MOST],
         examination.ruled_out,
         run.engine,
         len(run.steps),
-        [type(known.optimizer).__name__ for known in run.optimizers],
+        _names(run),
         verdict_of_loss.text,
         history(run),
         run.stopped and f"by the doctor, {run.stopped}",
         max(len(kept) - MOST, 0),
         examination.failed,
     )
+
+
+def _names(run: ObservedRun) -> list[str]:
+    """The optimizers; the names of equal ones once."""
+    names = [type(known.optimizer).__name__ for known in run.optimizers]
+    return list(dict.fromkeys(names))
 
 
 def _without_consequences(found: list[Finding]) -> list[Finding]:

@@ -54,8 +54,7 @@ class Examination:
 
     def add(self, finding: Finding) -> None:
         """Add a finding, unless an earlier step showed the same."""
-        same = (finding.kind, finding.layer, finding.line)
-        if all((f.kind, f.layer, f.line) != same for f in self.found):
+        if all(_key(f) != _key(finding) for f in self.found):
             self.found.append(finding)
 
     @property
@@ -64,3 +63,9 @@ class Examination:
         return [
             check.rules_out for check in self.checks if check.rules_out in self.silent - self.guilty
         ]
+
+
+def _key(finding: Finding) -> tuple[object, ...]:
+    """Equal for the same fault in two steps: of updates that are too large, another is largest."""
+    layer = "" if finding.kind in ("update", "unused", "zero") else finding.layer
+    return finding.kind, layer, finding.line

@@ -98,6 +98,8 @@ class ObservedRun:
     replaced: list[Replaced] = field(default_factory=list)
     schedule_lines: dict[SourceLine, int] = field(default_factory=dict)  # calls of scheduler.step
     passes: int = 0  # backward passes
+    trained: set[int] = field(default_factory=set)  # parameters that had a gradient, by `id`
+    remade: int = 0  # optimizers that were made again for the same parameters
     harmed: bool = False  # a step was stopped: NaN, inf or an explosion
     error: BaseException | None = None  # what ended the program
     stopped: str = ""  # why the doctor ended the program before its own end

@@ -116,15 +116,24 @@ class Observer:
             examination.add(self.explained(error))
         elif error is not None:
             self.run.stopped = "by Ctrl-C"
+        trained = self.run.trained
+        examination.found[:] = [
+            f for f in examination.found if f.kind != "unused" or f._about - trained
+        ]
         examination.of_run(self.run)
 
     # -- what the program makes --------------------------------------------------------------------
 
     def made_optimizer(self, optimizer: Any) -> None:
         """Note a new optimizer."""
-        if all(known.optimizer is not optimizer for known in self.run.optimizers):
-            self._made += 1
-            self.run.optimizers.append(ObservedOptimizer(optimizer, self.line(), self._made))
+        if any(known.optimizer is optimizer for known in self.run.optimizers):
+            return
+        self._made += 1
+        made = ObservedOptimizer(optimizer, self.line(), self._made)
+        held = set(map(id, made.parameters))
+        others = [k for k in self.run.optimizers if set(map(id, k.parameters)) != held]
+        self.run.remade += len(self.run.optimizers) - len(others)
+        self.run.optimizers[:] = [*others, made]
 
     def replaced_module(self, name: str) -> None:
         """Note that an attribute of a module was bound to another module."""
@@ -231,6 +240,7 @@ class Observer:
             step.rates = [float(g["lr"]) for g in optimizer.param_groups if "lr" in g]
         held = dict(self._held()).get(key, [])
         step.gradient_norm = self.norm(held)
+        self.run.trained.update(id(p) for p in held if p.grad is not None)
         if optimizer is None:
             size = self.size(held)
             step.moved, self._size = self._size not in (None, size), size

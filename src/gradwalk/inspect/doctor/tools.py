@@ -53,6 +53,9 @@ def unhealthy(step: ObservedStep) -> list[Finding] | None:
     if step.rates and not any(step.rates):  # a warm-up may begin at 0; rates.py judges rates
         found = [f for f in found if f.kind != "update"]
     for finding in found:
+        if finding.kind == "update":
+            made = (k.line for k in step.run.optimizers if k.optimizer is step.optimizer)
+            finding.line = finding.line or next(made, None)
         finding.confidence = finding.confidence or "likely"
         finding.basis = finding.basis or f"measured at step {step.number}"
     return found
@@ -61,28 +64,39 @@ def unhealthy(step: ObservedStep) -> list[Finding] | None:
 def without_gradient(step: ObservedStep) -> list[Finding] | None:
     """Parameters that get no gradient, or one of zeros."""
     trace = step.trace
-    if trace is None or not step.run.models or not is_finite(step) or trace.scalar:
+    if trace is None or not is_finite(step) or trace.scalar:
         return None
-    groups = () if step.optimizer is None else step.optimizer.param_groups
-    held = {id(p) for group in groups for p in group["params"]}
-    cuts: dict[Any, tuple[Any, list[str]]] = {}
-    for model in {id(call.model): call.model for call in step.calls}.values():
-        for name, parameter in model.named_parameters():
-            if not parameter.requires_grad or (held and id(parameter) not in held):
-                continue
-            gradient = gradient_of(parameter)
-            if gradient is not None and np.any(gradient):
-                continue
-            if gradient is not None and step.number == 0:
-                continue  # a zero may be that of the first step only (LoRA)
-            answer = why_no_grad(parameter, trace)
-            if answer and answer.kind != "cleared":  # training_loop.py judges that
-                key = answer.kind, answer.line, name.rpartition(".")[0] if not answer.line else ""
-                cuts.setdefault(key, (answer, []))[1].append(name)
-    return [_cut(step, answer, names) for answer, names in cuts.values()]
+    cuts: dict[Any, tuple[Any, list[str], set[int]]] = {}
+    for name, parameter in _trained_by(step):
+        gradient = gradient_of(parameter)
+        if gradient is not None and (step.number == 0 or np.any(gradient)):
+            continue  # a zero may be that of the first step only (LoRA)
+        answer = why_no_grad(parameter, trace)
+        if answer and answer.kind != "cleared":  # training_loop.py judges that
+            key = answer.kind, answer.line, name.rpartition(".")[0] if not answer.line else ""
+            _, names, about = cuts.setdefault(key, (answer, [], set()))
+            names.append(name)
+            about.add(id(parameter))
+    return [_cut(step, *cut) for cut in cuts.values()]
 
 
-def _cut(step: ObservedStep, answer: Any, names: list[str]) -> Finding:
+def _trained_by(step: ObservedStep) -> list[tuple[str, Any]]:
+    """The parameters that a step should move, with their names."""
+    assert step.trace is not None
+    called = [call.model for call in step.calls]
+    named = {id(p): (name, p) for model in called for name, p in model.named_parameters()}
+    if step.optimizer is not None:  # and what was called without gradients
+        groups = step.optimizer.param_groups
+        held = {id(p): p for group in groups for p in group["params"]}
+        named = {key: pair for key, pair in named.items() if key in held}
+        for key, parameter in held.items():
+            index = step.trace.lookup(parameter)
+            if key not in named and index is not None:
+                named[key] = step.trace.name(index), parameter
+    return [(name, p) for name, p in named.values() if p.requires_grad]
+
+
+def _cut(step: ObservedStep, answer: Any, names: list[str], about: set[int]) -> Finding:
     is_none = answer.verdict == "none"
     what = "no gradient" if is_none else "a gradient of zeros"
     return Finding(
@@ -96,11 +110,17 @@ def _cut(step: ObservedStep, answer: Any, names: list[str]) -> Finding:
         basis=f"no path from them to the loss in the recording of step {step.number}"
         if is_none
         else f"measured at step {step.number}",
+        _about=about,
     )
 
 
 def wrong_backwards(run: ObservedRun) -> list[Finding] | None:
-    """Derivatives that differ from central differences."""
+    """Derivatives of a gradwalk program that differ from central differences.
+
+    PyTorch's own are right; inspect/silent/ looks at those that a program writes for it.
+    """
+    if run.engine != "gradwalk":
+        return None
     small = [
         s for s in run.recorded if s.trace and len(s.trace.sweep.visits) <= MANY and is_finite(s)
     ]

@@ -174,6 +174,30 @@ def _stepped(run: ObservedRun, optimizer: object) -> bool:
     return any(step.optimizer is optimizer for step in run.steps)
 
 
+def remade(run: ObservedRun) -> list[Finding] | None:
+    """An optimizer that is made again for every step, and forgets its state."""
+    if not run.optimizers:
+        return None
+    known = run.optimizers[-1]
+    group = known.optimizer.param_groups[0]
+    keeps = any(group.get(name) for name in ("momentum", "betas", "alpha", "rho"))
+    if run.remade < FEWEST or run.remade < MOST * len(run.steps) or not keeps:
+        return []
+    return [
+        Finding(
+            "remade",
+            "",
+            float(run.remade),
+            f"{type(known.optimizer).__name__} is made again for every step ({run.remade + 1} "
+            f"times in {len(run.steps)} steps): its momentum and averages begin at 0 each time",
+            "make the optimizer once, before the loop",
+            known.line,
+            confidence="certain",
+            basis="counted while the program ran",
+        )
+    ]
+
+
 # -- settings --------------------------------------------------------------------------------------
 
 
