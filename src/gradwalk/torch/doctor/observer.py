@@ -152,7 +152,7 @@ class TorchObserver(Observer):
         self.begin_backward([] if self.run.optimizers else leaves_of(asked.outputs))
         line = self.line()
         recording = self.recorders[-1] if self._recording is not None else None
-        with explained(asked, line, self._line_of, recording):
+        with explained(asked, lambda: line, self._line_of, recording):
             yield
         roots = [t.detach() for t in asked.outputs if isinstance(t, torch.Tensor)]
         single = len(roots) == 1 and roots[0].numel() == 1

@@ -58,6 +58,7 @@ class StepReport(Report):
     finding: Finding | None = None  # what health says about an explosion
     rerun: str = ""  # "statements", "model", "recorded" live, or "" if it could not be run again
     rerun_told: str = ""
+    rates: str = ""  # how the learning rate went
     notes: list[str] = field(default_factory=list)
     path: str = ""  # of the trace
     is_over: bool = False  # whether it came after the last step, with no step left to stop
@@ -115,6 +116,7 @@ class StepReport(Report):
             ("used by", f"{self.op}{module}, {self.line}" if indirect else ""),
             ("row", "" if self.row is None else f"{self.row} of the batch{more}"),
             ("ranks", f"{self.ranks}." if self.ranks else ""),
+            ("rate", self.rates),
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
             *(("note", f"{note}.") for note in self.notes),
         )
