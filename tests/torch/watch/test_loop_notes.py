@@ -1,5 +1,6 @@
 """What a watch says about the training loop: rates, left-over gradients, PyTorch's own errors."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from tests.torch.doctor.test_torch_doctor import CARRIED, KEPT, LOOP, OVERWRITTE
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def run_watched(source: str, folder: Path) -> tuple[int, str]:
+def run_watched(source: str, tmp_path: Path) -> tuple[int, str]:
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))  # the text of a file is read once
     program(source, folder, True)
     out, script = str(folder / "report"), str(folder / "train.py")
     result = CliRunner().invoke(app, ["run", "--watch", "--out", out, script])

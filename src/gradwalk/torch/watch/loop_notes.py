@@ -27,8 +27,8 @@ class LoopNotes:
         self.optimizer = optimizer
         self.rates = RateHistory()
         self._looked_at: torch.Tensor | None = None  # a parameter with a gradient
-        self._used = self._before = _NOTHING  # its gradient at the last step, before a pass
-        self._reached = True  # by a backward pass since the last step
+        self._last = _NOTHING  # its gradient after the last step or pass
+        self._reached = self._cleared = False  # since the last step
         self._left = self._steps = 0
         self._place: tuple[CodeType, int] | None = None  # of the backward that added to it
 
@@ -38,24 +38,25 @@ class LoopNotes:
         rate = groups[0].get("lr") if groups else None
         if isinstance(rate, int | float):
             self.rates.note(number, float(rate))
+        if self._reached:
+            self._steps += 1
+            self._left += not self._cleared
         parameters = (p for group in groups for p in group["params"])
         self._looked_at = next((p for p in parameters if p.grad is not None), None)
-        self._used = self._gradient()
-        self._reached = self._looked_at is None
+        self._last = self._gradient()
+        self._reached = self._cleared = False
 
     def before_backward(self) -> None:
-        """Note a backward pass that begins."""
-        self._before = self._gradient()
+        """Note a backward pass that begins: was the gradient cleared, or written, before it?"""
+        if self._gradient() != self._last:
+            self._cleared = True
 
     def after_backward(self, place: tuple[CodeType, int] | None) -> None:
-        """Note one that has ended: did it add to the gradient of the last step?"""
-        if self._reached or self._gradient() == self._before:
-            return
-        self._reached = True
-        self._steps += 1
-        if self._before == self._used:
-            self._left += 1
-            self._place = place
+        """Note one that has ended: did it add to the gradient?"""
+        now = self._gradient()
+        if now != self._last and self._looked_at is not None:
+            self._reached, self._last = True, now
+            self._place = self._place or place
 
     def _gradient(self) -> tuple[int, int]:
         grad = None if self._looked_at is None else self._looked_at.grad
