@@ -10,6 +10,7 @@ import typer
 from gradwalk import __version__
 from gradwalk.cli.console import PLAIN_SIGNS, console
 from gradwalk.cli.course import course
+from gradwalk.cli.diff import diff
 from gradwalk.cli.doctor import doctor
 from gradwalk.cli.functions import functions
 from gradwalk.cli.run import run
@@ -28,7 +29,8 @@ _HELP = (
     "  gradwalk walk model.py:loss\n"
     "  gradwalk studio\n"
     "  gradwalk doctor train.py --lr 3e-4\n"
-    "  gradwalk run --watch train.py --lr 3e-4\n\n"
+    "  gradwalk run --watch train.py --lr 3e-4\n"
+    "  gradwalk diff before.trace after.trace\n\n"
     "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
     "them). Separate several with ; and gradwalk differentiates the last one.\n\n"
     "The forward pass computes every node from its inputs. The backward pass starts at the last "
@@ -42,6 +44,7 @@ app.command(
     context_settings={"ignore_unknown_options": True}
 )(walk)
 app.command()(functions)
+app.command()(diff)
 app.add_typer(course, name="course")
 app.command(context_settings={"ignore_unknown_options": True})(studio)
 app.command()(site)

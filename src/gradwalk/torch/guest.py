@@ -14,6 +14,7 @@ from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
 from gradwalk.torch.record.freed_graphs import FREED
 from gradwalk.torch.record.module_calls import ModuleNames, outermost_alive
 from gradwalk.torch.record.recorder import TorchRecorder
+from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.values import array_of
 from gradwalk.torch.watch.watched_things import recorded_again
 
@@ -23,6 +24,7 @@ __all__ = [
     "moves",
     "name_of",
     "observer",
+    "randomness",
     "recorder",
     "structure_of",
     "tensor_of",
@@ -123,3 +125,9 @@ def adam(parameters: list[Any], rate: float) -> torch.optim.Optimizer:
 def tensor_of(array: Any) -> torch.Tensor:
     """A tensor with the elements of an array."""
     return torch.tensor(array)
+
+
+def randomness() -> Randomness:
+    """The states of the global generators, which `restore()` brings back."""
+    devices = {torch.device("cuda", i) for i in range(torch.cuda.device_count())}
+    return Randomness.now({device for device in devices if private.has_rng(device)})

@@ -6,7 +6,7 @@ written since, that the last step used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -89,7 +89,7 @@ class LoopNotes:
 def not_held(
     names: dict[int, str],
     models: Sequence[torch.nn.Module],
-    optimizers: Sequence[torch.optim.Optimizer],
+    known: Iterable[Any],
     surely: bool = False,
 ) -> list[str]:
     """A note about parameters that have a gradient and are in no optimizer.
@@ -97,7 +97,7 @@ def not_held(
     `surely`: only if an optimizer holds parameters that no model has, which a frozen part of a
     model does not explain.
     """
-    held = {id(p): p for o in optimizers for group in o.param_groups for p in group["params"]}
+    held = {id(p): p for checked in known for p in checked.parameters}
     parameters: list[Any] = [p for model in models for p in model.parameters()]
     out = [p for p in parameters if p.grad is not None and id(p) not in held]
     own = set(map(id, parameters))
@@ -112,7 +112,7 @@ def not_held(
 def loop_faults(watched: Any) -> list[str]:
     """What is surely wrong with a watched training loop, although no step was harmful."""
     models = [known.module for known in watched.models.values()]
-    optimizers = [known.optimizer for known in watched.optimizers.values()]
     names = watched._names.of_parameters(models)
-    left = [known.loop.left_over for known in watched.optimizers.values()]
-    return [*filter(None, left), *not_held(names, models, optimizers, surely=True)]
+    known = list(watched.optimizers.values())
+    left = [checked.loop.left_over for checked in known]
+    return [*filter(None, left), *not_held(names, models, known, surely=True)]
