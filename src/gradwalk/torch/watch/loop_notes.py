@@ -86,6 +86,18 @@ class LoopNotes:
         return [note for note in (self.left_over, risen) if note]
 
 
+def before_backward(known: Iterable[Any]) -> None:
+    """Tell the notes of all optimizers that a backward pass begins."""
+    for checked in known:
+        checked.loop.before_backward()
+
+
+def after_backward(known: Iterable[Any], place: tuple[CodeType, int] | None) -> None:
+    """Tell them that it has ended."""
+    for checked in known:
+        checked.loop.after_backward(place)
+
+
 def not_held(
     names: dict[int, str],
     models: Sequence[torch.nn.Module],

@@ -52,7 +52,7 @@ from gradwalk.torch.watch.gradient_checks import (
 from gradwalk.torch.watch.investigate import explained_again, investigate
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
-from gradwalk.torch.watch.loop_notes import not_held
+from gradwalk.torch.watch.loop_notes import after_backward, before_backward, not_held
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
 from gradwalk.torch.watch.watched_things import active, keep, several, with_a_look
@@ -272,8 +272,7 @@ class Watch:
         began = perf_counter()
         self._begun += 1
         frames = frames_from(sys._getframe(1))
-        for known in self.optimizers.values():
-            known.loop.before_backward()
+        before_backward(self.optimizers.values())
         before = self._norm_before()
         self._passes, self._reached = 1, []
         self._seconds += perf_counter() - began
@@ -287,8 +286,7 @@ class Watch:
         loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
         calls = sorted(self._reached, key=lambda call: call.number)
         run = Run(calls, frames, loss, before)
-        for known in self.optimizers.values():
-            known.loop.after_backward(frames[0].key if frames else None)
+        after_backward(self.optimizers.values(), frames[0].key if frames else None)
         self._reached, self._last = [], []
         self._unused = unused_parameters(call.model.module for call in calls)
         self._runs.append(run)
