@@ -233,7 +233,7 @@ def _rounded(
         fix = f"compute {place.op} in a way that loses fewer digits."
     else:
         why = f"{who} has {name} from here on, and {whom} {other}."
-        fix = f"cast {who} to {other} here, or leave {place.op} out of autocast."
+        fix = f"cast {who} to {other} here, or leave it out of autocast."
     what = f"The first operation that rounds otherwise is {place.op}{within}."
     values = alignment.a.value(pair.a), alignment.b.value(pair.b)
     accumulated = None if values[0] is None or values[1] is None else between(values[1], values[0])
