@@ -101,6 +101,8 @@ class TraceDifference(Report):
     total: int  # operations of B
     a: Trace = field(repr=False)
     b: Trace = field(repr=False)
+    # nodes of B -> of A and the accumulated error; also leaves, and operations that only move
+    counterparts: dict[int, tuple[int, float | None]] = field(default_factory=dict)
 
     DATA = ("equal", "first", "findings", "operations", "weights", "notes", "names", "aligned",
             "total")  # fmt: skip
