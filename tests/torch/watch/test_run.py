@@ -276,6 +276,6 @@ def test_an_out_of_memory_error_is_explained(tmp_path: Path) -> None:
         app, ["run", "--watch", "--out", str(tmp_path / "out"), str(tmp_path / "train.py")]
     )
     assert done.exit_code == 3
-    assert "gradwalk: out of memory, at train.py:15: model(x).mean().backward()" in done.output
+    assert "gradwalk: out of memory, at train.py:14: model(x).mean().backward()" in done.output
     assert "torch.utils.checkpoint.checkpoint around" in done.output
     assert (tmp_path / "out" / "report.txt").is_file()
