@@ -13,7 +13,7 @@ from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
 from gradwalk.torch.record.module_calls import ModuleNames, outermost_alive
 from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.values import array_of
-from gradwalk.torch.watch.watch import recorded_again
+from gradwalk.torch.watch.active_watches import recorded_again
 
 __all__ = [
     "adam",

@@ -156,6 +156,7 @@ class TorchRecorder(Recorder):
         self._blank: set[int] = set()  # nodes of uninitialized memory
         self._silent = 0  # depth of suspensions
         self._judged = 0  # backward passes that a gradient scaler has judged
+        self.ran_compiled = False  # whether torch.compile's code ran meanwhile
         self._last_number = -1  # of the last operation's autograd node
 
     def __enter__(self) -> Trace:
@@ -183,6 +184,7 @@ class TorchRecorder(Recorder):
 
     def _compiled_begins(self) -> None:
         """Suspend recording while compiled code runs."""
+        self.ran_compiled = True
         self._told.close()
         self._compiled.enter_context(private.mode_taken_off(self._mode))
         self._compiled.enter_context(self.silence())

@@ -10,8 +10,15 @@ import torch
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
-from gradwalk.torch.rerun.rerun import Rerun, RerunOutcome
+from gradwalk.torch.rerun.rerun import Rerun, RerunOutcome, Run
 from gradwalk.torch.watch.check_step import Checked, StepFault
+from gradwalk.torch.watch.compiled_step import (
+    Shows,
+    find_in_compiled,
+    is_compiled,
+    place_of,
+)
+from gradwalk.torch.watch.float32_trial import half_is_involved, try_float32, uses_half
 from gradwalk.torch.watch.step_report import StepReport
 
 Reruns = Callable[[bool], AbstractContextManager[Rerun]]  # given whether ranks gather weights
@@ -60,8 +67,65 @@ def _run_again(
     if rank is not None:
         shows = partial(rank.shows, fault, checked.parameters)
     outcome = again(fault.run, shows)
+    if is_compiled(fault.run, outcome):
+        outcome = _without_compilation(report, fault.run, outcome, again, shows)
     report.rerun, report.rerun_told = outcome.how, outcome.told
     report.notes += outcome.notes
-    if outcome.trace is not None:
+    if outcome.trace is not None and report.blamed != "compiler":
         report.explain(outcome.trace, fault.run.batch, outcome.how)
+        if outcome.how:
+            _try_float32(report, fault, outcome, again, shows, checked.parameters)
     return outcome
+
+
+def _without_compilation(
+    report: StepReport, run: Run, compiled: RerunOutcome, again: Rerun, shows: Shows
+) -> RerunOutcome:
+    """Run a compiled step again with compilation off: model fault or compiler fault."""
+    again.compilation_off = True
+    plain = again(run, shows)
+    if plain.how:
+        report.blamed = "model"
+        report.compiled = "the fault is the model's: with compilation off it is there as well"
+        plain.told += ", with compilation off"
+        return plain
+    again.compilation_off = False
+    if plain.trace is None or not compiled.how:
+        report.compiled = "which of the model and the compiler made the fault is not known"
+        return compiled
+    report.blamed = "compiler"
+    report.compiled = (
+        "the fault is the compiler's: it occurs again in the compiled step, and with compilation "
+        "off it does not"
+    )
+    node = find_in_compiled(again, run, compiled.how, shows)
+    op, line = ("", None) if node is None else place_of(node)
+    report.compiled += f". It begins when {op} is compiled" if op else ""
+    report.blame_compiler(compiled.trace, op, line)
+    return compiled
+
+
+def _try_float32(
+    report: StepReport,
+    fault: StepFault,
+    outcome: RerunOutcome,
+    again: Rerun,
+    shows: Shows,
+    parameters: list[torch.Tensor],
+) -> None:
+    """Where half precision may be the fault, try float32 and report its effect."""
+    trace, found, run = outcome.trace, report.found, fault.run
+    if trace is None or found is None or run is None or not uses_half(run):
+        return
+    if found.kind in ("data", "weights") or not half_is_involved(trace, found.node):
+        return
+    where = report.line, report.module
+    scale = 1.0 if fault.scale is None else fault.scale[1]
+    trials = try_float32(again, run, outcome.how, trace, *where, shows, parameters, scale)
+    report.tried = [str(trial) for trial in trials]
+    cured = next((trial for trial in trials if trial.cured), None)
+    if cured is not None:
+        found.fix = report.fix = (
+            f"run {cured.what} in float32 (tried: it cures the step), inside `with "
+            f"torch.autocast(device_type, enabled=False):` with operands .float(). Or {found.fix}"
+        )

@@ -59,6 +59,7 @@ class StepReport(Report):
     rerun: str = ""  # "statements", "model", "recorded" live, or "" if it could not be run again
     rerun_told: str = ""
     notes: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)  # changes to the step, and their effects
     path: str = ""  # of the trace
     is_over: bool = False  # whether it came after the last step, with no step left to stop
     gave_finite: bool | None = None  # whether the model's output was finite; None: not known
@@ -66,6 +67,8 @@ class StepReport(Report):
     world: int = 1  # number of ranks
     side: str = ""  # of the collective on which the fault arose; "": not known
     ranks: str = ""  # how the side is known
+    blamed: str = ""  # of a compiled step: "model" or "compiler"
+    compiled: str = ""  # how that is known
     summary: RanksSummary | None = None  # of the reports of all ranks
     _trace: Trace | None = None
     _stopped_rank: Any = None  # tells the other ranks
@@ -115,7 +118,9 @@ class StepReport(Report):
             ("used by", f"{self.op}{module}, {self.line}" if indirect else ""),
             ("row", "" if self.row is None else f"{self.row} of the batch{more}"),
             ("ranks", f"{self.ranks}." if self.ranks else ""),
+            ("compile", f"{self.compiled}." if self.compiled else ""),
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
+            *(("tried", f"{effect}.") for effect in self.tried),
             *(("note", f"{note}.") for note in self.notes),
         )
         if self.path:
@@ -127,6 +132,15 @@ class StepReport(Report):
     def _known(self) -> list[str]:
         lines = labelled(("op", self.op), ("line", self.line), ("in", self.module))
         return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
+
+    def blame_compiler(self, trace: Trace | None, op: str, line: SourceLine | None) -> None:
+        """Name the operation whose compiled code makes the fault."""
+        self._trace, self.op, self.line = trace, op, line
+        self.fix = (
+            "keep that operation out of compiled code with @torch.compiler.disable, use "
+            'torch.compile(..., backend="aot_eager"), or another version of PyTorch; and report '
+            "it, with the trace and that line."
+        )
 
     def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
         """Read from the trace which op made the fault, where, and for which row."""

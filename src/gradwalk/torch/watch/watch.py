@@ -7,7 +7,6 @@ the trace (step_report.py).
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import threading
@@ -43,6 +42,7 @@ from gradwalk.torch.rerun.snapshots import (
     outputs_in,
 )
 from gradwalk.torch.user_lines import USER, files
+from gradwalk.torch.watch.active_watches import active
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
     gradients_of,
@@ -54,12 +54,12 @@ from gradwalk.torch.watch.investigate import investigate
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
 from gradwalk.torch.watch.recorded_steps import StepRecordings
+from gradwalk.torch.watch.scaled_steps import ScaledSteps, told_of_scaled_steps
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
 from gradwalk.torch.watch.watched_things import keep, several, with_a_look
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
-MOST_LOST = 10  # consecutive steps that may be skipped because the loss is NaN
 _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
@@ -139,7 +139,8 @@ class Watch:
         self._outermost: torch.nn.Module | None = None  # the model that is running
         self._call: ModelCall | None = None  # its current call
         self._passes = 0  # backward passes in progress
-        self._lost = 0  # consecutive steps skipped because the loss was NaN
+        self._scaled = ScaledSteps()
+        self._meets_all = optimizer is None
         self._warned = False  # and no step has been healthy since
         self._thread: int | None = None  # the thread of the first call
         self._seconds = 0.0
@@ -151,6 +152,7 @@ class Watch:
         self._late = LateLooks(late if record_from is None else False)
         self._begun = 0  # backward passes
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
+        self._hooks.enter_context(told_of_scaled_steps(self.optimizers, self._after_scaled_step))
         for module in models:
             self._watch_module(module)
         if optimizer is None:
@@ -160,7 +162,7 @@ class Watch:
             self._watch_optimizer(known)
         if model is None:
             self._learning.begin()
-        _active.add(self)
+        active.add(self)
         self._recordings.begin(0)
 
     def __enter__(self) -> Self:
@@ -179,7 +181,7 @@ class Watch:
         self._recordings.end()
         self._hooks.close()
         self._forget()
-        _active.discard(self)
+        active.discard(self)
 
     @property
     def overhead(self) -> float:
@@ -302,13 +304,23 @@ class Watch:
             return None
         return norm_of(gradients)
 
-    def _skipped(self, runs: list[Run]) -> None:
-        """Count a skipped step. One is normal (a GradScaler does it); many in a row are a fault."""
-        lost = next((r for r in runs if r.loss is not None and r.loss.isnan().any()), None)
-        self._lost = 0 if lost is None else self._lost + 1
-        checked = next(iter(self.optimizers.values()), None)
-        if lost is not None and checked is not None and self._lost >= MOST_LOST:
-            self._report(checked, StepFault("NaN", lost, math.nan, skipped=self._lost))
+    def _skipped(self, runs: list[Run], checked: Checked | None = None, scaler: Any = None) -> None:
+        """Count a skipped step. A GradScaler has handled it, if a smaller scale helps."""
+        checked = checked or next(iter(self.optimizers.values()), None)
+        fault = None if checked is None else self._scaled.skipped(runs, checked.optimizer, scaler)
+        if checked is not None and fault is not None:
+            self._report(checked, fault)
+
+    def _after_scaled_step(
+        self, scaler: Any, optimizer: torch.optim.Optimizer, stepped: bool
+    ) -> None:
+        if self._quiet or not (self._meets_all or id(optimizer) in self.optimizers):
+            return
+        self._scaled.made(scaler)
+        if not stepped:
+            self._watch_optimizer(optimizer)
+            self._skipped(self._runs, self._checked(optimizer), scaler)
+            self._forget()
 
     def _forget(self) -> None:
         """Forget the backward passes of the last step."""
@@ -382,7 +394,7 @@ class Watch:
 
     def _was_healthy(self) -> None:
         self._warned = False
-        self._lost = 0
+        self._scaled.lost = 0
 
     def _passed(self, checked: Checked) -> None:
         """Count a step."""
@@ -485,15 +497,3 @@ def aside() -> Iterator[None]:
         yield
     finally:
         Watch._busy -= 1
-
-
-_active: weakref.WeakSet[Watch] = weakref.WeakSet()
-
-
-def recorded_again(loss: torch.Tensor) -> Trace | None:
-    """Trace the step of a loss whose graph is freed, if a watch can run it again.
-
-    The loss must come out bit for bit the same. The program does not notice.
-    """
-    traces = (watched.recorded_again(loss) for watched in list(_active))
-    return next((trace for trace in traces if trace is not None), None)
