@@ -332,7 +332,8 @@ def backend_of(modules: Sequence[Any]) -> Any:
     from torch._dynamo.backends.registry import lookup_backend
 
     contexts = (getattr(module, "dynamo_ctx", None) for module in modules)
-    found: Any = next((c.callback for c in contexts if hasattr(c, "callback")), None)
+    callbacks = (getattr(context, "callback", None) for context in contexts)
+    found: Any = next((callback for callback in callbacks if callback is not None), None)
     inner = "_torchdynamo_orig_backend", "_torchdynamo_orig_callable"  # in older versions
     while found is not None and any(hasattr(found, name) for name in inner):
         found = getattr(found, inner[0], None) or getattr(found, inner[1], None)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.backends.debugging import aot_eager
 
 from gradwalk.torch import StepStopped, watch
 from gradwalk.torch.watch.step_report import StepReport
@@ -35,6 +36,12 @@ def miscompiling(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable[.
             node.target = torch.log
     graph.recompile()
     return graph.forward
+
+
+def miscompiling_ahead(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+    """The same, with a backward pass that is compiled too."""
+    miscompiling(graph, examples)
+    return aot_eager(graph, examples)  # type: ignore[no-any-return]
 
 
 def train(
@@ -80,8 +87,9 @@ def test_a_fault_of_the_model_is_named_with_its_line(tmp_path: Path, backend: st
     assert "the fault is the model's" in str(report) and "compilation off" in report.rerun_told
 
 
-def test_a_fault_of_the_compiler_is_named_with_its_line(tmp_path: Path) -> None:
-    (report,), _ = train(tmp_path, miscompiling)
+@pytest.mark.parametrize("backend", [miscompiling, miscompiling_ahead])
+def test_a_fault_of_the_compiler_is_named_with_its_line(tmp_path: Path, backend: Any) -> None:
+    (report,), _ = train(tmp_path, backend)
     assert (report.blamed, report.op) == ("compiler", "sigmoid")
     assert report.line is not None and report.line.text.endswith("# GATE")
     assert report.found is None and "torch.compiler.disable" in report.fix

@@ -122,10 +122,19 @@ class TraceDifference(Report):
         lines = self._headline()
         lines += [line for note in self.notes for line in wrapped(note, "  ", "  ")]
         lines += self.table(ROWS)
-        if self.findings:
-            lines += ["", *str(self.findings[0]).splitlines()]
-        lines += self._more()
-        return "\n".join(lines)
+        return "\n".join(lines + self._told())
+
+    def in_full(self) -> str:
+        """Every aligned operation and every weight, then what `str()` says of the differences."""
+        lines = [*self._headline(), *self.table(), "", "weight of B  <-  of A"]
+        for one in self.weights:
+            text = f"{one.b or 'nothing'}  <-  {one.a or 'nothing'}  {one.how}"
+            lines += wrapped(text, "  ", "    ")
+        return "\n".join([*lines, *self._told()])
+
+    def _told(self) -> list[str]:
+        first = ["", *str(self.findings[0]).splitlines()] if self.findings else []
+        return first + self._more()
 
     def _headline(self) -> list[str]:
         count = len(self.findings)
@@ -160,9 +169,7 @@ class TraceDifference(Report):
             shown, left_out = rows, 0
         if not shown:
             return []
-        cells: list[tuple[str, ...]] = [
-            ("operation of B", "in A", "own", "accumulated", "gradient", "")
-        ]
+        cells: list[tuple[str, ...]] = [("in A", "in B", "own", "accum.", "gradient", "")]
         cells += [_row(row) for row in shown]
         lines = ["", *(line[:80] for line in columns(cells))]
         return lines + ([f"({left_out} more operations)"] if left_out else [])
@@ -170,12 +177,12 @@ class TraceDifference(Report):
 
 def _row(row: AlignedOperation) -> tuple[str, ...]:
     return (
-        _cut(f"{row.b.module}: {row.b.op}" if row.b.module else row.b.op, 26),
-        _cut(row.a.op, 14),
+        _cut(f"{row.a.module}: {row.a.op}" if row.a.module else row.a.op, 28),
+        _cut(f"{row.b.module}: {row.b.op}" if row.b.module else row.b.op, 18),
         error(row.own),
         error(row.accumulated),
         error(row.gradient),
-        f"<- {row.verdict}" if row.verdict else "",
+        f"< {row.verdict}" if row.verdict else "",
     )
 
 

@@ -16,8 +16,7 @@ import torch
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.torch import private
-from gradwalk.torch.record.module_calls import uncompiled
-from gradwalk.torch.rerun.rerun import Rerun, RerunOutcome, Run
+from gradwalk.torch.rerun.rerun import Rerun, Run
 
 MOST_TRIALS = 16  # re-runs to search with, each of which compiles
 Shows = Callable[[list[torch.Tensor]], bool]
@@ -61,6 +60,7 @@ class _Compiling(torch.fx.Interpreter):
         super().__init__(parts)
         self.backend = backend
         self.compiled: Any = None
+        self.single = False  # whether the first part has one output, not a tuple of them
 
     def __call__(self, *args: Any) -> Any:
         return self.run(*args)
@@ -71,8 +71,20 @@ class _Compiling(torch.fx.Interpreter):
         if target != "submod_0":
             return part(*args)
         if self.compiled is None:
+            self.single = _gives_tuple(part)
             self.compiled = self.backend(part, list(args))
-        return self.compiled(*args)
+        result = self.compiled(*args)
+        return result[0] if self.single else result
+
+
+def _gives_tuple(part: torch.fx.GraphModule) -> bool:
+    """Make a graph return a tuple, which backends expect; return whether it did not."""
+    output = next(node for node in part.graph.nodes if node.op == "output")
+    if isinstance(output.args[0], list | tuple):
+        return False
+    output.args = ((output.args[0],),)
+    part.recompile()
+    return True
 
 
 def find_in_compiled(again: Rerun, run: Run, how: str, shows: Shows) -> torch.fx.Node | None:
@@ -106,14 +118,6 @@ def find_in_compiled(again: Rerun, run: Run, how: str, shows: Shows) -> torch.fx
             return None
         low, high = (low, middle) if answer else (middle, high)
     return None
-
-
-def is_compiled(run: Run, outcome: RerunOutcome) -> bool:
-    """Whether the step ran code of torch.compile."""
-    recorder = getattr(outcome.trace, "recorder", None)
-    if getattr(recorder, "ran_compiled", False):
-        return True
-    return any(uncompiled(m) is not m for call in run.calls for m in call.model.module.modules())
 
 
 def place_of(node: torch.fx.Node) -> tuple[str, SourceLine | None]:

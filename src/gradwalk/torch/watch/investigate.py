@@ -8,14 +8,15 @@ from functools import partial
 
 import torch
 
+from gradwalk.inspect.diff.diff import diff
 from gradwalk.inspect.trace.trace import Trace
+from gradwalk.torch import private
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
 from gradwalk.torch.rerun.rerun import Rerun, RerunOutcome, Run
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.compiled_step import (
     Shows,
     find_in_compiled,
-    is_compiled,
     place_of,
 )
 from gradwalk.torch.watch.float32_trial import half_is_involved, try_float32, uses_half
@@ -66,8 +67,10 @@ def _run_again(
     shows = partial(fault.shows, checked.parameters)
     if rank is not None:
         shows = partial(rank.shows, fault, checked.parameters)
-    outcome = again(fault.run, shows)
-    if is_compiled(fault.run, outcome):
+    compiled: list[None] = []
+    with private.told_of_compiled(partial(compiled.append, None), lambda: None):
+        outcome = again(fault.run, shows)
+    if compiled:
         outcome = _without_compilation(report, fault.run, outcome, again, shows)
     report.rerun, report.rerun_told = outcome.how, outcome.told
     report.notes += outcome.notes
@@ -98,11 +101,31 @@ def _without_compilation(
         "the fault is the compiler's: it occurs again in the compiled step, and with compilation "
         "off it does not"
     )
-    node = find_in_compiled(again, run, compiled.how, shows)
-    op, line = ("", None) if node is None else place_of(node)
-    report.compiled += f". It begins when {op} is compiled" if op else ""
-    report.blame_compiler(compiled.trace, op, line)
+    report.blame_compiler(compiled.trace)
+    try:
+        _narrow_down(report, run, compiled, plain.trace, again, shows)
+    except Exception as error:  # report the fault even if it cannot be narrowed down
+        report.notes.append(f"the search for the operation failed: {type(error).__name__}: {error}")
     return compiled
+
+
+def _narrow_down(
+    report: StepReport,
+    run: Run,
+    compiled: RerunOutcome,
+    plain: Trace,
+    again: Rerun,
+    shows: Shows,
+) -> None:
+    """Name the operation whose compiled code makes the fault, and how the two steps differ."""
+    node = find_in_compiled(again, run, compiled.how, shows)
+    if node is not None:
+        report.op, report.line = place_of(node)
+        report.compiled += f". It begins when {report.op} is compiled"
+    first = None if compiled.trace is None else diff(plain, compiled.trace).first
+    if first is not None:
+        said = f"{first.what} {first.why}".rstrip(".")
+        report.notes.append(f"the two steps differ, A with compilation off, B compiled: {said}")
 
 
 def _try_float32(

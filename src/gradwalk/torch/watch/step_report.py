@@ -17,7 +17,7 @@ from gradwalk.inspect.health.examination import examine
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
-from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.report import Report, json_safe, short
 from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.file import save_trace
 from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
@@ -133,9 +133,9 @@ class StepReport(Report):
         lines = labelled(("op", self.op), ("line", self.line), ("in", self.module))
         return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
 
-    def blame_compiler(self, trace: Trace | None, op: str, line: SourceLine | None) -> None:
-        """Name the operation whose compiled code makes the fault."""
-        self._trace, self.op, self.line = trace, op, line
+    def blame_compiler(self, trace: Trace | None) -> None:
+        """Say what to do about a fault of the compiler."""
+        self._trace = trace
         self.fix = (
             "keep that operation out of compiled code with @torch.compiler.disable, use "
             'torch.compile(..., backend="aot_eager"), or another version of PyTorch; and report '
@@ -262,7 +262,7 @@ class StepReport(Report):
         """Write the report as text and as JSON."""
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "report.txt", [f"{self}\n".encode()])
-        text = json.dumps(_json(self.to_dict()), indent=2, allow_nan=False)
+        text = json.dumps(json_safe(self.to_dict()), indent=2, allow_nan=False)
         write_atomically(folder / "report.json", [f"{text}\n".encode()])
 
 
@@ -345,13 +345,3 @@ def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
         stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
         return worst if stands_out else None
     return None
-
-
-def _json(value: Any) -> Any:
-    """Replace NaN and inf by text, which JSON lacks."""
-    value = plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _json(item) for name, item in value.items()}
-    return [_json(item) for item in value] if isinstance(value, list) else value
