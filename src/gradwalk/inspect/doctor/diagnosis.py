@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gradwalk.inspect.doctor.examination import Examination
-from gradwalk.inspect.doctor.loss_curve import FALLS, verdict
+from gradwalk.inspect.doctor.loss_curve import FALLS, UNKNOWN, verdict
 from gradwalk.inspect.doctor.observed import ObservedRun
 from gradwalk.inspect.doctor.rates import history
 from gradwalk.inspect.health.findings import Finding
@@ -75,7 +75,7 @@ def diagnosis(run: ObservedRun, examination: Examination) -> Diagnosis:
     """Rank what was found."""
     verdict_of_loss = verdict(run.losses)
     found = list(examination.found)
-    if verdict_of_loss.kind == FALLS:
+    if verdict_of_loss.kind in (FALLS, UNKNOWN):
         learns = verdict_of_loss.fallen > WELL
         found = [
             f for f in found if f.confidence != "possible" and not (learns and f.kind in OF_LAYERS)

@@ -54,8 +54,7 @@ from gradwalk.torch.values import array_of, form_of
 
 aten = torch.ops.aten
 DETACHES = frozenset((aten.detach.default, aten.detach_.default))
-CLONE = aten.clone.default
-TAKES_OUT = aten._local_scalar_dense.default
+CLONE, TAKES_OUT = aten.clone.default, aten._local_scalar_dense.default
 SCALES = aten._amp_update_scale_.default
 
 

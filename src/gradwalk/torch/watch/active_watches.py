@@ -1,8 +1,10 @@
-"""All watches of the process: asking whether one of them can run a step again."""
+"""All watches of the process: suspending them, and asking one of them to run a step again."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,6 +12,22 @@ import torch
 from gradwalk.inspect.trace.trace import Trace
 
 active: weakref.WeakSet[Any] = weakref.WeakSet()
+_suspensions: list[None] = []
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Suspend every watch: what runs inside is not part of the training."""
+    _suspensions.append(None)
+    try:
+        yield
+    finally:
+        _suspensions.pop()
+
+
+def is_aside() -> bool:
+    """Whether every watch is suspended: a step is being run again, for example."""
+    return bool(_suspensions)
 
 
 def recorded_again(loss: torch.Tensor) -> Trace | None:

@@ -15,6 +15,7 @@ import torch
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.torch.ranks.agreement import Agreement
+from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.ranks.unused import UNUSED_FIX, unused_in_words
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.watch.gradient_checks import (
@@ -27,8 +28,10 @@ from gradwalk.torch.watch.gradient_checks import (
     numbers_in,
     parameters_of,
     scale_of,
+    unrecorded,
 )
 from gradwalk.torch.watch.rewind import Rewind
+from gradwalk.torch.watch.spikes import Spike, SpikeDetector
 from gradwalk.torch.watch.step_report import GROWN, StepReport
 
 WINDOW = 64  # steps whose norms define the usual norm
@@ -93,6 +96,10 @@ class Checked:
         self.no_room = False  # for a rewind, on its device
         self._start: float | None = None  # norm of all parameters at the first step
         self._history = GradientHistory(explosion, warmup, floor)
+        # Ranks would have to agree on a spike: without that, one stops and the others wait for it.
+        wanted = math.isfinite(explosion) and not is_one_of_many()
+        self._spikes = SpikeDetector(optimizer) if wanted else None
+        self.is_suspicious = False  # whether the last step stood out: judge the next one at once
 
     @property
     def kind(self) -> str:
@@ -130,7 +137,7 @@ class Checked:
             parameters = [p.detach() for p in self.parameters]
             self.started(self._agreement.norm(parameters, norm_of(parameters).item(), []))
         if self.is_healthy(norm, values, explodes):
-            return None
+            return self._spike(runs, norm, values) if explodes and self.is_suspicious else None
         return self._examine(runs, norm)
 
     @property
@@ -155,7 +162,31 @@ class Checked:
         if not healthy or (explodes and self._history.has_exploded(norm)):
             return False
         self._history.add(norm)
+        if explodes and self._spikes is not None:
+            with unrecorded():
+                self.is_suspicious = self._spikes.suspects(norm, losses)
         return True
+
+    def _spike(self, runs: list[Run], norm: float, losses: list[float]) -> StepFault | None:
+        """Predict the update of a step that stands out; return None if it is harmless."""
+        assert self._spikes is not None
+        with unrecorded():
+            spike = self._spikes.examine(norm, losses)
+        runs = _since_gradients_were_zero(runs)
+        if spike is None or not runs:
+            return None
+        values = [-math.inf if run.loss is None else run.loss.item() for run in runs]
+        at = values.index(max(values)) if spike.mechanism == "loss" else _largest(runs, norm)
+        loss = None if runs[at].loss is None else values[at]
+        usual = self._history.usual
+        fault = StepFault("spike", runs[at], loss, norm, usual, passes=len(runs), position=at)
+        fault.spike = spike
+        return fault
+
+    def let_through(self, fault: StepFault) -> None:
+        """Note that a step with a spike is made: it is harmless, or the program was only warned."""
+        if self._spikes is not None and fault.spike is not None:
+            self._spikes.let_through(fault.spike)
 
     def _examine(self, runs: list[Run], norm: float) -> StepFault | None:
         """Examine a step that the quick check found suspicious; return None if it is healthy.
@@ -208,6 +239,11 @@ class Checked:
         report.seen = fault.in_words(self.optimizer, names, step)
         report.fix = UNUSED_FIX if fault.kind == "unused" else ""
         report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
+        if fault.spike is not None:
+            report._spike, report.mechanism = fault.spike, fault.spike.mechanism
+            report.why = fault.spike.because()
+            report.fix = fault.spike.change(None)
+            report.layers = fault.spike.layers(names)
         if report.growth > GROWN:
             times = f"{short(report.growth)} times the norm of the first step"
             report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
@@ -229,7 +265,7 @@ class Checked:
 class StepFault:
     """Why the optimizer should not make a step."""
 
-    kind: str  # "NaN", "Inf", "explosion", "update" or "unused"
+    kind: str  # "NaN", "Inf", "explosion", "update", "unused" or "spike"
     run: Run | None = None  # the first backward pass concerned
     loss: float | None = None
     norm: float | None = None
@@ -240,11 +276,12 @@ class StepFault:
     position: int = 0  # of `run` among them
     skipped: int = 0  # steps skipped because of it
     scale: tuple[float, float] | None = None  # of a GradScaler: at first, and now
+    spike: Spike | None = None
 
     def shows(self, parameters: Iterable[torch.Tensor], losses: Sequence[torch.Tensor]) -> bool:
         """Whether the current gradients have the same fault."""
         gradients = [p.grad for p in parameters if p.grad is not None]
-        if self.kind == "explosion":
+        if self.kind in ("explosion", "spike"):
             return exact_norm(gradients) >= SAME * (self.norm or 0.0)
         return not all(map(all_finite, (*gradients, *losses)))
 
@@ -279,6 +316,8 @@ class StepFault:
                 f"{short(self.scale[0])} to {short(self.scale[1])}, and the gradient of "
                 f"{named(self.bad_gradients)} still overflows"
             )
+        if self.spike is not None:
+            return self.spike.in_words(names)
         loss = "" if self.loss is None else f"; the loss is {short(self.loss)}"
         if self.passes > 1:
             loss += f"; it arose in backward pass {self.position + 1} of {self.passes}"

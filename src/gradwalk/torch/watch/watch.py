@@ -24,9 +24,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.investigate.investigate import investigate
 from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.alone import alone
-from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
 from gradwalk.torch.ranks.unused import unused_parameters
 from gradwalk.torch.record.module_calls import ModelNames
@@ -42,7 +42,7 @@ from gradwalk.torch.rerun.snapshots import (
     outputs_in,
 )
 from gradwalk.torch.user_lines import USER, files
-from gradwalk.torch.watch.active_watches import active
+from gradwalk.torch.watch.active_watches import active, aside, is_aside
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
     gradients_of,
@@ -50,7 +50,6 @@ from gradwalk.torch.watch.gradient_checks import (
     norm_of,
     unrecorded,
 )
-from gradwalk.torch.watch.investigate import investigate
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
 from gradwalk.torch.watch.recorded_steps import StepRecordings
@@ -64,7 +63,8 @@ _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
 class Watch:
-    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded.
+    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded, or
+    whose update would move a layer much further than usual.
 
     `watch` then runs the step again, recorded, and raises `StepStopped`, which names the op that
     made the NaN, its line and module, and the row of the batch. It saves the trace in `folder` for
@@ -80,11 +80,10 @@ class Watch:
     copies that this takes are as large as the parameters and the optimizer's state; if the GPU has
     no room for them, or with `late=False`, watch waits for the device in every step instead.
 
-    Some faults do not occur again when their step is run again. `record_from` catches those: it
-    records every step from that one on, which is slower.
-
-    As a context manager it stops watching at the end. `steps` counts the steps let through,
-    `overhead` is the seconds per step that watching took, and `reports` holds the findings.
+    `record_from` records every step from that one on, for faults that no re-run shows.
+    As a context manager it stops watching at the end. `steps` counts the steps let through;
+    `overhead` is the seconds per step that watching took, `reports` holds the findings, `jumps` the
+    steps where one row made the loss jump, but not above what it was at the start.
 
     >>> import torch, gradwalk.torch
     >>> model = torch.nn.Linear(2, 1)
@@ -97,8 +96,6 @@ class Watch:
     >>> watched.steps
     3
     """
-
-    _busy = 0  # number of steps being run again; meanwhile every watch is inactive
 
     def __init__(
         self,
@@ -127,6 +124,7 @@ class Watch:
         self.budget = budget
         self.steps = 0
         self.reports: list[StepReport] = []
+        self.jumps: list[StepReport] = []  # of the loss, by a row, that stopped nothing
         self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
         given = None if model is None else {id(m) for top in models for m in top.modules()}
@@ -192,7 +190,7 @@ class Watch:
     def _quiet(self) -> bool:
         if self._thread is None:
             self._thread = threading.get_ident()
-        return bool(Watch._busy) or threading.get_ident() != self._thread
+        return is_aside() or threading.get_ident() != self._thread
 
     # -- modules that the program calls ------------------------------------------------------------
 
@@ -251,7 +249,7 @@ class Watch:
 
     def _received(self, box: list[ModelCall], position: int, gradient: torch.Tensor) -> None:
         """Note the gradient of a model's output."""
-        if Watch._busy or not self._passes or not box:
+        if is_aside() or not self._passes or not box:
             return
         call = box[0]
         if call not in self._reached:
@@ -352,8 +350,7 @@ class Watch:
             return (args[0], watched, *args[2:]), kwargs
         self._look_back(at_a_step=True)
         began = perf_counter()
-        # All ranks judge a step before they make it: a rank cannot undo it for the others.
-        is_late = not is_one_of_many() and self._late.begin(checked, self._runs, self._begun)
+        is_late = not checked.is_suspicious and self._late.begin(checked, self._runs, self._begun)
         if not is_late and is_skipped(optimizer):
             self._skipped(self._runs)
             self._forget()
@@ -438,15 +435,19 @@ class Watch:
     ) -> None:
         if self._warned:  # reported already, and no step has been healthy since
             return
-        models = [model.module for model in self.models.values()]
-        names = self._names.of_parameters(models)
+        names = self._names.of_parameters(models := [m.module for m in self.models.values()])
         report = checked.report(fault, names, checked.steps if step is None else step)
         live = self._recordings.end()
-        number = self._agreement.number
-        investigate(report, fault, checked, names, live, self._rerun, models, number)
+        me = self._agreement.number
+        investigate(report, fault, checked, names, live, self._rerun, models, me)
+        if report.is_quiet or self.action == "warn":
+            checked.let_through(fault)
         if not late:
             self._forget()
-        self._tell(report)
+        if not report.is_quiet:
+            self._tell(report)
+        elif report.row is not None:
+            self.jumps.append(report)
 
     @contextmanager
     def _rerun(self, gathers: bool = False) -> Iterator[Rerun]:
@@ -463,7 +464,7 @@ class Watch:
     def recorded_again(self, loss: torch.Tensor) -> Trace | None:
         """Run the last step with this loss again and return its trace; None if there is none."""
         run = next((run for run in reversed(self._runs) if run.began_at(loss)), None)
-        if run is None or Watch._busy:
+        if run is None or is_aside():
             return None
         if run.recorded is None:
             with self._rerun() as again:
@@ -487,13 +488,3 @@ class Watch:
             if report is not None and not self.reports:
                 StoppedRank.at_the_end(report, self._agreement.number)
                 self._tell(report)
-
-
-@contextmanager
-def aside() -> Iterator[None]:
-    """Suspend every watch: what runs inside is not part of the training."""
-    Watch._busy += 1
-    try:
-        yield
-    finally:
-        Watch._busy -= 1

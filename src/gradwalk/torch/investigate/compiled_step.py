@@ -50,29 +50,22 @@ class PartlyCompiled:
 
         first = set(own[:count])
         parts = split_module(graph, None, lambda node: 0 if node in first else 1)  # type: ignore[arg-type]
-        return _Compiling(parts, self.backend)
+        parts.submod_0 = _CompiledPart(parts.submod_0, self.backend)  # type: ignore[arg-type]
+        return parts.forward
 
 
-class _Compiling(torch.fx.Interpreter):
-    """Run a graph of two parts, the first one compiled at its first call."""
+class _CompiledPart(torch.nn.Module):
+    """A part of a graph that a backend compiles at its first call."""
 
-    def __init__(self, parts: torch.fx.GraphModule, backend: Any) -> None:
-        super().__init__(parts)
-        self.backend = backend
+    def __init__(self, part: torch.fx.GraphModule, backend: Any) -> None:
+        super().__init__()
+        self.single = _gives_tuple(part)  # whether it has one output, not a tuple of them
+        self.part, self.backend = part, backend
         self.compiled: Any = None
-        self.single = False  # whether the first part has one output, not a tuple of them
 
-    def __call__(self, *args: Any) -> Any:
-        return self.run(*args)
-
-    def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """Run a part; compile the first."""
-        part = self.fetch_attr(target)
-        if target != "submod_0":
-            return part(*args)
+    def forward(self, *args: Any) -> Any:
         if self.compiled is None:
-            self.single = _gives_tuple(part)
-            self.compiled = self.backend(part, list(args))
+            self.compiled = self.backend(self.part, list(args))
         result = self.compiled(*args)
         return result[0] if self.single else result
 

@@ -11,15 +11,15 @@ import torch
 from gradwalk.inspect.diff.diff import diff
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
-from gradwalk.torch.ranks.stopped_rank import StoppedRank
-from gradwalk.torch.rerun.rerun import Rerun, RerunOutcome, Run
-from gradwalk.torch.watch.check_step import Checked, StepFault
-from gradwalk.torch.watch.compiled_step import (
+from gradwalk.torch.investigate.compiled_step import (
     Shows,
     find_in_compiled,
     place_of,
 )
-from gradwalk.torch.watch.float32_trial import half_is_involved, try_float32, uses_half
+from gradwalk.torch.investigate.float32_trial import half_is_involved, try_float32, uses_half
+from gradwalk.torch.ranks.stopped_rank import StoppedRank
+from gradwalk.torch.rerun.rerun import Rerun, RerunOutcome, Run
+from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.step_report import StepReport
 
 Reruns = Callable[[bool], AbstractContextManager[Rerun]]  # given whether ranks gather weights
