@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -16,13 +15,12 @@ from gradwalk.torch.investigate.compiled_step import (
     find_in_compiled,
     place_of,
 )
+from gradwalk.torch.investigate.failed_backward import Reruns
 from gradwalk.torch.investigate.float32_trial import half_is_involved, try_float32, uses_half
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
 from gradwalk.torch.rerun.rerun import Rerun, RerunOutcome, Run
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.step_report import StepReport
-
-Reruns = Callable[[bool], AbstractContextManager[Rerun]]  # given whether ranks gather weights
 
 
 def investigate(

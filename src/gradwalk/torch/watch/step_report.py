@@ -61,6 +61,7 @@ class StepReport(Report):
     finding: Finding | None = None  # what health says about an explosion
     rerun: str = ""  # "statements", "model", "recorded" live, or "" if it could not be run again
     rerun_told: str = ""
+    rates: str = ""  # how the learning rate went
     notes: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)  # changes to the step, and their effects
     path: str = ""  # of the trace
@@ -136,6 +137,7 @@ class StepReport(Report):
             *(("layer", layer) for layer in self.layers),
             ("ranks", f"{self.ranks}." if self.ranks else ""),
             ("compile", f"{self.compiled}." if self.compiled else ""),
+            ("rate", self.rates),
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
             *(("tried", f"{effect}.") for effect in self.tried),
             *(("note", f"{note}.") for note in self.notes),

@@ -24,6 +24,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.investigate.failed_backward import explained_again
 from gradwalk.torch.investigate.investigate import investigate
 from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.alone import alone
@@ -52,6 +53,7 @@ from gradwalk.torch.watch.gradient_checks import (
 )
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
+from gradwalk.torch.watch.loop_notes import after_backward, before_backward, not_held
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.scaled_steps import ScaledSteps, told_of_scaled_steps
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
@@ -136,6 +138,7 @@ class Watch:
         self._reached: list[ModelCall] = []  # calls that the current backward pass has reached
         self._outermost: torch.nn.Module | None = None  # the model that is running
         self._call: ModelCall | None = None  # its current call
+        self._last: list[ModelCall] = []  # completed since the last backward pass, a few
         self._passes = 0  # backward passes in progress
         self._scaled = ScaledSteps()
         self._meets_all = optimizer is None
@@ -239,6 +242,7 @@ class Watch:
         began = perf_counter()
         call, self._call, self._outermost = self._call, None, None
         if call is not None:
+            self._last = [*self._last[-3:], call]
             outputs = outputs_in(output)
             call.outputs = [weakref.ref(tensor) for tensor in outputs]
             for position, tensor in enumerate(outputs):
@@ -269,11 +273,13 @@ class Watch:
         began = perf_counter()
         self._begun += 1
         frames = frames_from(sys._getframe(1))
+        before_backward(self.optimizers.values())
         before = self._norm_before()
         self._passes, self._reached = 1, []
         self._seconds += perf_counter() - began
         try:
-            yield
+            with explained_again(asked, frames, self._last, self._rerun):
+                yield
         finally:
             self._passes = 0
         began = perf_counter()
@@ -281,7 +287,8 @@ class Watch:
         loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
         calls = sorted(self._reached, key=lambda call: call.number)
         run = Run(calls, frames, loss, before)
-        self._reached = []
+        after_backward(self.optimizers.values(), frames[0].key if frames else None)
+        self._reached, self._last = [], []
         self._unused = unused_parameters(call.model.module for call in calls)
         self._runs.append(run)
         self._sites.note(run)
@@ -395,6 +402,7 @@ class Watch:
 
     def _passed(self, checked: Checked) -> None:
         """Count a step."""
+        checked.loop.before_step(checked.steps)
         checked.steps += 1
         self.steps = max(self.steps, checked.steps)
         self._stepped = True
@@ -437,6 +445,7 @@ class Watch:
             return
         names = self._names.of_parameters(models := [m.module for m in self.models.values()])
         report = checked.report(fault, names, checked.steps if step is None else step)
+        report.notes += not_held(names, models, self.optimizers.values())
         live = self._recordings.end()
         me = self._agreement.number
         investigate(report, fault, checked, names, live, self._rerun, models, me)
