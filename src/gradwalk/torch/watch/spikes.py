@@ -27,7 +27,7 @@ WINDOW = 64  # steps whose median is usual
 # Adam moves an element by the learning rate at most, on average, as long as its second moment
 # remembers gradients like today's: |m| ≤ √v. A larger update shows that v is stale.
 STALE = 2.0
-WORSE = 2.0  # the loss, by that of the first of several steps that stand out
+WORSE = 2.0  # a loss, by an earlier one
 LARGER = 1.2  # the gradient of a jump of the loss, by the largest of the window
 SHOWN = 3  # weights to name
 
@@ -217,10 +217,18 @@ class SpikeDetector:
         return None
 
     def _is_harmful(self, spike: Spike) -> bool:
-        """Whether weights move so far at once, or so far in several steps that make it worse."""
-        worse = spike.loss > WORSE * self._loss_before
+        """Whether weights move too far, at once or in several steps, and the loss gets worse.
+
+        A learning rate that jumps is harmful before the loss shows it. Otherwise a falling loss
+        wants large updates, as gradients that grow at the start of a training do.
+        """
+        ratio = spike.moves[0].ratio
+        if spike.mechanism == "rate":
+            return ratio > HARM
+        if not _is_worse(spike.loss, spike.usual_loss):
+            return False
         enough = 3 * HARM if spike.mechanism == "moment" else HARM
-        return spike.moves[0].ratio > HARM or (self._moved > enough and worse)
+        return ratio > HARM or (self._moved > enough and _is_worse(spike.loss, self._loss_before))
 
     def let_through(self, spike: Spike) -> None:
         """Note a step that was found and is made all the same."""
@@ -287,6 +295,10 @@ class SpikeDetector:
                 parameter = self._sample.parameters[k]
                 moves.append(LayerMove(parameter, ratio, middle, by_rate, by_v))
         return sorted(moves, key=lambda move: -move.ratio)
+
+
+def _is_worse(loss: float, before: float) -> bool:
+    return loss > before + (WORSE - 1) * abs(before)
 
 
 def _rate(optimizer: torch.optim.Optimizer) -> float:
