@@ -133,7 +133,7 @@ class StepReport(Report):
             ("row", "" if self.row is None else f"{self.row} of the batch{more}{self._share}"),
             *(("layer", layer) for layer in self.layers),
             ("ranks", f"{self.ranks}." if self.ranks else ""),
-            ("rate", self.rates),
+            ("rate", "" if self.mechanism == "rate" else self.rates),  # `why` tells it
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
             *(("note", f"{note}.") for note in self.notes),
         )
