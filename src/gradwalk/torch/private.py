@@ -73,7 +73,10 @@ def mark(grad_fn: Any) -> dict[Any, Any]:
 
 @functools.cache
 def _saved_names(kind: Any) -> tuple[str, ...]:
-    return tuple(name for name in dir(kind) if name.startswith("_saved_"))
+    """Numbers and sizes that a node saved have no raw form."""
+    names = set(dir(kind))
+    tensors = (name for name in names if name.startswith("_saved_") and f"_raw{name}" in names)
+    return tuple(sorted(tensors))
 
 
 def saved_names(grad_fn: Any) -> tuple[str, ...]:
@@ -143,26 +146,25 @@ def is_custom(grad_fn: Any) -> bool:
     return isinstance(grad_fn, torch.autograd.function.BackwardCFunction)
 
 
-def storage_of(tensor: torch.Tensor) -> tuple[StorageWeakRef, int, int] | None:
-    """The storage of a tensor: a weak reference, address and bytes; None if it has none."""
-    if tensor.layout != torch.strided or tensor.is_meta:
+def storage_of(tensor: torch.Tensor) -> Any:
+    """The storage of a tensor; None if it has none. `_cdata` identifies it while it lives."""
+    if tensor.layout is not torch.strided:
         return None
     try:
-        storage = tensor.untyped_storage()
+        return tensor.untyped_storage()
     except (RuntimeError, TypeError):  # a tensor of torch.func, or a subclass
         return None
-    weakly = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-    return weakly, storage._cdata, storage.nbytes()
+
+
+def weakly(storage: Any) -> StorageWeakRef:
+    """A weak reference to a storage; `expired()` says whether it is freed."""
+    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]
 
 
 def memory_of(tensor: torch.Tensor) -> int | None:
     """A number that identifies the storage of a tensor; None if unknown."""
-    if tensor.layout != torch.strided:
-        return None
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, TypeError):
-        return None
+    storage = storage_of(tensor)
+    return None if storage is None else int(storage._cdata)
 
 
 # -- hiding from modes -----------------------------------------------------------------------------
@@ -177,6 +179,14 @@ def unseen() -> Iterator[None]:
         raise missing("guards that switch modes off") from None
     with dispatch(), function():
         yield
+
+
+def no_function_modes() -> bool:
+    """Whether no function mode would see a call of a method."""
+    try:
+        return not torch._C._len_torch_function_stack()
+    except AttributeError:
+        return False
 
 
 def is_transformed(tensor: Any) -> bool:

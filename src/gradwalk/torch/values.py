@@ -24,12 +24,26 @@ _PARTS = {
 }
 
 
+_ORDINARY = frozenset((torch.Tensor, torch.nn.Parameter))
+_NUMPYS = frozenset(
+    (
+        torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16,
+        torch.int8, torch.uint8, torch.bool,
+    )
+)  # fmt: skip
+
+
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
     """The elements of a tensor as an array, sharing memory with a CPU tensor where possible.
 
     None for tensors without elements (meta and fake tensors) or without a NumPy form (quantized
     ones, subclasses with a `__torch_dispatch__`).
     """
+    if type(tensor) in _ORDINARY and tensor.dtype in _NUMPYS and private.no_function_modes():
+        try:  # no operation, so nothing to hide from dispatch modes
+            return (tensor.data if tensor.requires_grad else tensor).numpy()
+        except (RuntimeError, TypeError):  # on another device, sparse, nested, negated, ...
+            pass
     if tensor.is_meta or tensor.is_quantized:
         return None
     with private.unseen():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ class Made(NamedTuple):
     output: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Known:
     """A call of a PyTorch operation as a call of one of ours."""
 
@@ -37,7 +36,7 @@ class AtenCall:
 
     def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         names, defaults = _schema(func)
-        self.values = defaults | dict(zip(names, args, strict=False)) | kwargs
+        self.values = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -72,11 +71,16 @@ def has_dims(call: AtenCall) -> bool:
     return bool(call.self.dim())
 
 
-@functools.cache
+_schemas: dict[int, tuple[Any, tuple[tuple[str, ...], dict[str, Any]]]] = {}  # by id, which is fast
+
+
 def _schema(func: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    arguments = func._schema.arguments
-    defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
-    return tuple(a.name for a in arguments), defaults
+    known = _schemas.get(id(func))
+    if known is None or known[0] is not func:
+        arguments = func._schema.arguments
+        defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
+        known = _schemas[id(func)] = func, (tuple(a.name for a in arguments), defaults)
+    return known[1]
 
 
 Entry = Callable[[AtenCall], Known | None]
