@@ -24,7 +24,7 @@ _PARTS = {
 }
 
 
-_ORDINARY = frozenset((torch.Tensor, torch.nn.Parameter))
+ORDINARY = frozenset((torch.Tensor, torch.nn.Parameter))
 _NUMPYS = frozenset(
     (
         torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16,
@@ -33,13 +33,16 @@ _NUMPYS = frozenset(
 )  # fmt: skip
 
 
+_TEXTS = {dtype: str(dtype).removeprefix("torch.") for dtype in _NUMPYS}
+
+
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
     """The elements of a tensor as an array, sharing memory with a CPU tensor where possible.
 
     None for tensors without elements (meta and fake tensors) or without a NumPy form (quantized
     ones, subclasses with a `__torch_dispatch__`).
     """
-    if type(tensor) in _ORDINARY and tensor.dtype in _NUMPYS and private.no_function_modes():
+    if type(tensor) in ORDINARY and tensor.dtype in _NUMPYS and private.no_function_modes():
         try:  # no operation, so nothing to hide from dispatch modes
             return (tensor.data if tensor.requires_grad else tensor).numpy()
         except (RuntimeError, TypeError):  # on another device, sparse, nested, negated, ...
@@ -69,6 +72,9 @@ Form = tuple[tuple[int, ...], str]
 
 def form_of(tensor: torch.Tensor) -> Form:
     """The shape and the dtype, as text, of a tensor's array."""
+    text = _TEXTS.get(tensor.dtype)
+    if text is not None and not tensor.is_nested:
+        return tuple(tensor.shape), text
     if not tensor.is_nested:
         return form(tuple(tensor.shape), tensor.dtype)
     with private.unseen():

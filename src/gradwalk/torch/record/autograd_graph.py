@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,7 +16,7 @@ import torch
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.torch import private
-from gradwalk.torch.record.live_tensors import version_of
+from gradwalk.torch.record.live_tensors import fits, version_of, without_backward
 from gradwalk.torch.record.operations import plain_name
 from gradwalk.torch.record.storages import Memories
 from gradwalk.torch.user_lines import caller, line_at
@@ -58,7 +57,7 @@ class AutogradGraph:
         if index is None:
             number = private.number_of(grad_fn)
             for made in self._by_number.get(number, ()):
-                if _fits(made[1], grad_fn):
+                if fits(made[1], grad_fn):
                     borne[self._key] = index = made[0]
                     self._by_number[number].remove(made)
                     break
@@ -378,12 +377,7 @@ def saved_tensors(grad_fn: Any, packed: bool = False) -> Iterator[tuple[str, Any
 
 def operation_name(grad_fn: Any) -> str:
     """PyTorch's name of an autograd node: "MySquare", "AsStrided"."""
-    return _without_backward(str(grad_fn.name()))
-
-
-def _without_backward(name: str) -> str:
-    name = name.rpartition("::")[2]
-    return re.sub(r"Backward\d*$", "", name) or name
+    return without_backward(str(grad_fn.name()))
 
 
 # Layers that `health` looks for; their operands or sizes may be unknown.
@@ -409,14 +403,3 @@ def _ours(name: str) -> str:
         if alone and plain_name(op.name) == plain_name(name):
             return op.name
     return _PRODUCTS.get(name, name)
-
-
-def _fits(operation: str, grad_fn: Any) -> bool:
-    """Whether an autograd node can belong to an operation, judging by their names."""
-    return _alike(operation, grad_fn.name())
-
-
-@functools.cache
-def _alike(operation: str, name: str) -> bool:
-    node = plain_name(_without_backward(name))
-    return operation.startswith(node) or node.startswith(operation)

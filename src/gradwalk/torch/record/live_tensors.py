@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from gradwalk.inspect.trace.trace import Edge
 from gradwalk.torch import private
+from gradwalk.torch.record.operations import plain_name
 
 
 @dataclass(slots=True)
@@ -22,6 +24,17 @@ class Noted:
     memory: int | None  # address: `parameter.data = ...` does not advance the version
     being_written: bool = False  # written by its own operation, which PyTorch counts afterwards
     base_version: int | None = None  # of a view, which takes it over when its operation is done
+    number: int = -1  # of the autograd node of the operation whose only output it is
+    operation: str = ""  # the name of that operation
+
+    def is_result_of(self, grad_fn: Any, tensor: torch.Tensor) -> bool:
+        """Whether this autograd node of the tensor is that of the operation that made it."""
+        return (
+            self.number >= 0
+            and grad_fn._sequence_nr() == self.number
+            and tensor._version in (self.version, self.base_version)
+            and fits(self.operation, grad_fn)
+        )
 
     @property
     def is_current(self) -> bool:
@@ -50,3 +63,27 @@ class Unused:
 def version_of(tensor: torch.Tensor) -> int:
     """The version counter of a tensor; tensors of inference mode have none."""
     return -1 if tensor.is_inference() else tensor._version
+
+
+# -- names of operations and of autograd nodes -----------------------------------------------------
+
+_fitting: dict[tuple[str, Any], bool] = {}  # operation and type of the node
+
+
+def fits(operation: str, grad_fn: Any) -> bool:
+    """Whether an autograd node can belong to an operation, judging by their names."""
+    key = operation, type(grad_fn)
+    known = _fitting.get(key)
+    if known is None:
+        name = grad_fn.name()
+        node = plain_name(without_backward(name))
+        known = operation.startswith(node) or node.startswith(operation)
+        if key[1].__name__ == name.rpartition("::")[2]:  # not a type of nodes of many names
+            _fitting[key] = known
+    return known
+
+
+def without_backward(name: str) -> str:
+    """The name of an autograd node without the ending that all of them have."""
+    name = name.rpartition("::")[2]
+    return re.sub(r"Backward\d*$", "", name) or name

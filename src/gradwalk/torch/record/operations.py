@@ -30,7 +30,7 @@ _SEVERAL = (list, tuple)
 def tensors_in(given: Any) -> list[torch.Tensor]:
     """The tensors in nested arguments or results."""
     found: list[torch.Tensor] = []
-    _collect((given,), found)
+    _collect(given if isinstance(given, _SEVERAL) else (given,), found)
     return found
 
 

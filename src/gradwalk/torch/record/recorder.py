@@ -49,9 +49,7 @@ from gradwalk.torch.record.storages import HeldWeakly
 from gradwalk.torch.translate import LEAF, Known, Made, translate
 from gradwalk.torch.translate.table import is_plain
 from gradwalk.torch.user_lines import caller, is_internal, line_at
-from gradwalk.torch.values import array_of, form_of
-
-_ORDINARY = frozenset((torch.Tensor, torch.nn.Parameter))
+from gradwalk.torch.values import ORDINARY, array_of, form_of
 
 
 class TorchTrace(Trace):
@@ -244,9 +242,12 @@ class TorchRecorder(Recorder):
 
     def edge(self, tensor: torch.Tensor) -> Edge:
         """The edge of an operand; an unknown tensor becomes a leaf."""
-        if tensor.grad_fn is not None:
-            return self.graph.edge_of(tensor) or self.graph.grown(tensor)
+        grad_fn = tensor.grad_fn
         entry = self._entry(tensor)
+        if grad_fn is not None:
+            if entry is not None and entry.is_result_of(grad_fn, tensor):
+                return entry.edge
+            return self.graph.edge_of(tensor) or self.graph.grown(tensor)
         if entry is None:
             return self._used(tensor) or self._new_leaf(tensor)
         if entry.is_current:
@@ -289,9 +290,15 @@ class TorchRecorder(Recorder):
             end_failed_steps(self.stepping)
         if self._silent or self._computing_again:
             return func(*args, **kwargs)
-        given = tensors_in((args, kwargs)) if kwargs else tensors_in(args)
-        if any(type(tensor) not in _ORDINARY and is_lazy(tensor) for tensor in given):
-            return func(*args, **kwargs)  # a lazy parameter
+        given = tensors_in(args)
+        if kwargs:
+            given += tensors_in(kwargs)
+        needs_grad = False
+        for tensor in given:
+            if tensor.requires_grad:
+                needs_grad = True
+            if type(tensor) not in ORDINARY and is_lazy(tensor):
+                return func(*args, **kwargs)  # a lazy parameter
         facts = facts_of(func)
         if facts.is_detach:
             return self._detached(func, args, kwargs, given[0])
@@ -300,9 +307,9 @@ class TorchRecorder(Recorder):
             return func(*args, **kwargs)
         if facts.scales:
             self._judge_sweeps(found_inf=given[2])
-        belongs = newest and torch.is_grad_enabled() and any(t.requires_grad for t in given)
+        belongs = newest and needs_grad and torch.is_grad_enabled()
         known = translate(func, args, kwargs)
-        written = facts.written(args, kwargs)
+        written = facts.written(args, kwargs) if facts.is_mutable else []
         if known is not None and known.op == LEAF and not (belongs and written):
             result = func(*args, **kwargs)
             for tensor in (*written, *tensors_in(result)):
@@ -316,8 +323,9 @@ class TorchRecorder(Recorder):
         try:
             at = number if belongs else None
             self._note_operation(facts, args, kwargs, known, edges, given, written, result, at)
-            for tensor in facts.written_untold(args):
-                self._entries.pop(id(tensor), None)  # a later use is another leaf
+            if facts.is_norm:
+                for tensor in facts.written_untold(args):
+                    self._entries.pop(id(tensor), None)  # a later use is another leaf
         finally:
             self._silent -= 1
         if self.timing:
@@ -346,8 +354,9 @@ class TorchRecorder(Recorder):
         result: Any,
         number: int | None,
     ) -> None:
-        made = tensors_in(result)
-        made += [t for t in written if all(t is not m for m in made)]
+        made = [result] if type(result) is torch.Tensor else tensors_in(result)
+        if written:
+            made += [t for t in written if all(t is not m for m in made)]
         if not made:
             return
         line = line_at(*caller())
@@ -391,6 +400,8 @@ class TorchRecorder(Recorder):
             if is_written and self._stays_a_leaf(tensor):
                 continue
             noted = Noted(weakref.ref(tensor), edge, version_of(tensor), memory, is_written)
+            if number is not None and not written and len(made) == 1:
+                noted.number, noted.operation = number, facts.plain
             self._entries[id(tensor)] = noted
             if is_view and isinstance(args[0], torch.Tensor):
                 noted.base_version = version_of(args[0])

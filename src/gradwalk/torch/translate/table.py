@@ -105,7 +105,7 @@ def direct(
     outputs: tuple[int, ...] | Callable[[AtenCall], tuple[int, ...]] = (0,),
     /,
     *,
-    when: Callable[[AtenCall], Any] = lambda call: True,
+    when: Callable[[AtenCall], Any] | None = None,
     **attrs: Any,
 ) -> None:
     """Register overloads that are one of our ops: operands in our order, and attributes.
@@ -122,15 +122,14 @@ def direct(
         return tuple(value) if isinstance(value, list) else value
 
     def known(call: AtenCall) -> Known | None:
-        if not when(call):
+        if when is not None and not when(call):
             return None
         values = call.values
+        given = [values[n] for n, optional in wanted if not optional or values.get(n) is not None]
         return Known(
             op(call) if callable(op) else op,
-            tuple(
-                [values[n] for n, optional in wanted if not optional or values.get(n) is not None]
-            ),
-            {name: attribute(call, source) for name, source in attrs.items()},
+            tuple(given),
+            {name: attribute(call, source) for name, source in attrs.items()} if attrs else {},
             outputs(call) if callable(outputs) else outputs,
         )
 
