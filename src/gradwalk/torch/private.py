@@ -72,28 +72,29 @@ def mark(grad_fn: Any) -> dict[Any, Any]:
 
 
 @functools.cache
-def _saved_names(kind: Any) -> tuple[str, ...]:
-    """Numbers and sizes that a node saved have no raw form."""
+def saved_names(kind: Any) -> tuple[tuple[str, str], ...]:
+    """The attributes of a type of autograd nodes that hold saved tensors, and their raw forms.
+
+    Numbers and sizes that a node saved have no raw form.
+    """
     names = set(dir(kind))
-    tensors = (name for name in names if name.startswith("_saved_") and f"_raw{name}" in names)
-    return tuple(sorted(tensors))
+    found = [name for name in sorted(names) if name.startswith("_saved_")]
+    if issubclass(kind, torch.autograd.function.BackwardCFunction):
+        found.append("saved_tensors")
+    pairs = [(name, f"_raw_{name.removeprefix('_')}") for name in found]
+    return tuple(pair for pair in pairs if pair[1] in names)
 
 
-def saved_names(grad_fn: Any) -> tuple[str, ...]:
-    """The attributes of an autograd node that hold saved tensors."""
-    kind: Any = type(grad_fn)
-    return (*_saved_names(kind), *(("saved_tensors",) if is_custom(grad_fn) else ()))
-
-
-def is_packed(grad_fn: Any, name: str) -> bool:
+def is_packed(grad_fn: Any, name: str, raw_name: str) -> bool:
     """Whether a saved tensor is packed (checkpoint, offloading): reading it would unpack it."""
     try:
-        raw = getattr(grad_fn, f"_raw_{name.removeprefix('_')}", None)
+        raw = getattr(grad_fn, raw_name)
     except RuntimeError:  # freed by backward
         return False
-    several = raw if isinstance(raw, list | tuple) else (raw,)
     try:
-        return any(saved is not None and saved.unpack_hook is not None for saved in several)
+        if isinstance(raw, list | tuple):
+            return any(saved is not None and saved.unpack_hook is not None for saved in raw)
+        return raw is not None and raw.unpack_hook is not None
     except AttributeError:  # older versions do not show the hook
         return _runs_python(grad_fn, name)
 

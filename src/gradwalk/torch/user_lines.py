@@ -50,21 +50,17 @@ def caller() -> tuple[Place, Place]:
     """The innermost line that led here and, if that is in a library, the user's own line."""
     if not own_files.recording:
         return None, None
-    inner = _outwards(sys._getframe(2), LIBRARY)
-    if inner is None:
-        return None, None
-    user = None if files[inner.f_code.co_filename] == USER else _outwards(inner, USER)
-    return _place(inner), _place(user)
-
-
-def _outwards(frame: FrameType | None, owner: int) -> FrameType | None:
-    while frame is not None and files[frame.f_code.co_filename] < owner:
+    frame: FrameType | None = sys._getframe(2)
+    inner: Place = None
+    while frame is not None:
+        owner = files[frame.f_code.co_filename]
+        if owner == USER:
+            place = frame.f_code, frame.f_lasti
+            return (place, None) if inner is None else (inner, place)
+        if owner == LIBRARY and inner is None:
+            inner = frame.f_code, frame.f_lasti
         frame = frame.f_back
-    return frame
-
-
-def _place(frame: FrameType | None) -> Place:
-    return None if frame is None else (frame.f_code, frame.f_lasti)
+    return inner, None
 
 
 _lines: dict[Any, tuple[Any, SourceLine | None]] = {}  # with the code objects, to keep their ids

@@ -25,15 +25,26 @@ _PARTS = {
 
 
 ORDINARY = frozenset((torch.Tensor, torch.nn.Parameter))
-_NUMPYS = frozenset(
-    (
+_TEXTS = {
+    dtype: str(dtype).removeprefix("torch.")
+    for dtype in (
         torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16,
         torch.int8, torch.uint8, torch.bool,
     )
-)  # fmt: skip
+}  # fmt: skip
 
 
-_TEXTS = {dtype: str(dtype).removeprefix("torch.") for dtype in _NUMPYS}
+def quick_array(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
+    """The elements of an ordinary CPU tensor as an array that shares its memory; else None.
+
+    It takes no operation, so there is nothing to hide from dispatch modes.
+    """
+    if type(tensor) in ORDINARY and tensor.dtype in _TEXTS and private.no_function_modes():
+        try:
+            return (tensor.data if tensor.requires_grad else tensor).numpy()
+        except (RuntimeError, TypeError):  # on another device, sparse, nested, negated, ...
+            pass
+    return None
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
@@ -42,11 +53,9 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
     None for tensors without elements (meta and fake tensors) or without a NumPy form (quantized
     ones, subclasses with a `__torch_dispatch__`).
     """
-    if type(tensor) in ORDINARY and tensor.dtype in _NUMPYS and private.no_function_modes():
-        try:  # no operation, so nothing to hide from dispatch modes
-            return (tensor.data if tensor.requires_grad else tensor).numpy()
-        except (RuntimeError, TypeError):  # on another device, sparse, nested, negated, ...
-            pass
+    quick = quick_array(tensor)
+    if quick is not None:
+        return quick
     if tensor.is_meta or tensor.is_quantized:
         return None
     with private.unseen():

@@ -317,11 +317,12 @@ class AutogradGraph:
 
     def _note_saved(self, known: dict[Any, int]) -> None:
         for grad_fn, index in known.items():
-            if is_leaf(grad_fn):
-                continue
-            saved = list(saved_tensors(grad_fn, packed=True))
-            if all(tensor is not None for _, tensor in saved):
-                self.memories.note_saved(index, saved)
+            if private.saved_names(type(grad_fn)):
+                saved = list(saved_tensors(grad_fn, packed=True))
+                if all(tensor is not None for _, tensor in saved):
+                    self.memories.note_saved(index, saved)
+            elif not is_leaf(grad_fn):
+                self.trace.saved[index] = ()
 
 
 _leaves: dict[Any, bool] = {}  # types of autograd nodes
@@ -360,8 +361,8 @@ def saved_tensors(grad_fn: Any, packed: bool = False) -> Iterator[tuple[str, Any
 
     With `packed`, those that are packed are None.
     """
-    for name in private.saved_names(grad_fn):
-        if private.is_packed(grad_fn, name):
+    for name, raw_name in private.saved_names(type(grad_fn)):
+        if private.is_packed(grad_fn, name, raw_name):
             if packed:
                 yield name, None
             continue

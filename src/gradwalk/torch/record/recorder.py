@@ -22,6 +22,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.trace.collector import seldom_collecting
 from gradwalk.inspect.trace.no_grad_block import no_grad_block
 from gradwalk.inspect.trace.recorder import Recorder
 from gradwalk.inspect.trace.trace import Edge, Exit, Kept, Trace, TraceNode
@@ -49,7 +50,7 @@ from gradwalk.torch.record.storages import HeldWeakly
 from gradwalk.torch.translate import LEAF, Known, Made, translate
 from gradwalk.torch.translate.table import is_plain
 from gradwalk.torch.user_lines import caller, is_internal, line_at
-from gradwalk.torch.values import ORDINARY, array_of, form_of
+from gradwalk.torch.values import ORDINARY, array_of, form_of, quick_array
 
 
 class TorchTrace(Trace):
@@ -128,6 +129,7 @@ class TorchRecorder(Recorder):
         super().__enter__()
         self.thread = threading.get_ident()
         enter = self._stack_of_contexts.enter_context
+        enter(seldom_collecting())
         self._mode = _Mode(self)
         enter(private.told_of_compiled(self._compiled_begins, self._compiled_ends))
         enter(self._told)
@@ -176,9 +178,11 @@ class TorchRecorder(Recorder):
 
     def _kept(self, array: Any, what: str, index: int) -> Kept:
         if isinstance(array, torch.Tensor):
-            self._silent += 1
-            array = array_of(array)
-            self._silent -= 1
+            quick = quick_array(array)
+            if quick is None:
+                with self.silence():
+                    quick = array_of(array)
+            array = quick
         return super()._kept(array, what, index)
 
     def entered_module(self, module: Any) -> None:
@@ -234,11 +238,10 @@ class TorchRecorder(Recorder):
         entry = self._entry(tensor)
         return entry.edge if entry is not None and entry.is_current else None
 
-    def note(self, tensor: torch.Tensor, edge: Edge) -> Noted:
+    def note(self, tensor: torch.Tensor, edge: Edge) -> None:
         """Register a tensor as an output of a node."""
-        noted = Noted(weakref.ref(tensor), edge, version_of(tensor), private.memory_of(tensor))
-        self._entries[id(tensor)] = noted
-        return noted
+        memory = private.memory_of(tensor)
+        self._entries[id(tensor)] = Noted(weakref.ref(tensor), edge, version_of(tensor), memory)
 
     def edge(self, tensor: torch.Tensor) -> Edge:
         """The edge of an operand; an unknown tensor becomes a leaf."""
@@ -288,7 +291,7 @@ class TorchRecorder(Recorder):
         newest, self._last_number = number > self._last_number, number
         if self.stepping:
             end_failed_steps(self.stepping)
-        if self._silent or self._computing_again:
+        if self._silent or (self._sweep is not None and not self._of_second_order):
             return func(*args, **kwargs)
         given = tensors_in(args)
         if kwargs:
@@ -376,7 +379,7 @@ class TorchRecorder(Recorder):
         node = TraceNode(
             index=0,
             op=name,
-            args=tuple([self._as_argument(operand, edges, made) for operand in operands]),
+            args=tuple([edges.get(id(o)) or self._as_argument(o, made) for o in operands]),
             attrs=attrs,
             group=self._group,
             line=line,
@@ -395,25 +398,24 @@ class TorchRecorder(Recorder):
         node.values = [None if blank else self._kept(made[k], "values", index) for k in outputs]
         for position, k in enumerate(outputs):
             tensor, edge = made[k], Edge(index, position)
-            memory = self.graph.memories.note_memory(edge, tensor)
+            self.graph.memories.note_memory(edge, tensor)
             is_written = bool(written) and any(tensor is t for t in written)
             if is_written and self._stays_a_leaf(tensor):
                 continue
-            noted = Noted(weakref.ref(tensor), edge, version_of(tensor), memory, is_written)
+            self.note(tensor, edge)
+            noted = self._entries[id(tensor)]
+            noted.being_written = is_written
             if number is not None and not written and len(made) == 1:
                 noted.number, noted.operation = number, facts.plain
-            self._entries[id(tensor)] = noted
             if is_view and isinstance(args[0], torch.Tensor):
                 noted.base_version = version_of(args[0])
         if number is not None:
             self.graph.belongs(number, index, facts.plain)
 
-    def _as_argument(self, operand: Any, edges: dict[int, Edge], made: list[torch.Tensor]) -> Any:
+    def _as_argument(self, operand: Any, made: list[torch.Tensor]) -> Any:
         if isinstance(operand, Made):  # a mask drawn by the operation
             return self._new_leaf(made[operand.output])
-        if isinstance(operand, torch.Tensor):
-            return edges[id(operand)] if id(operand) in edges else self.edge(operand)
-        return operand
+        return self.edge(operand) if isinstance(operand, torch.Tensor) else operand
 
     def _stays_a_leaf(self, tensor: torch.Tensor) -> bool:
         """Whether a parameter written inside no_grad() stays the same leaf."""

@@ -45,14 +45,11 @@ class Memories:
         self._writes: dict[int, list[Write]] = {}  # by storage, oldest first
         self._count = 0  # of them
 
-    def note_memory(self, edge: Edge, tensor: torch.Tensor) -> int | None:
-        """Note the storage of an output, and return what identifies it."""
-        storage = private.storage_of(tensor)
-        if storage is None:
-            return None
-        if not tensor.is_meta:
-            self.trace.memory[edge] = Saved("out", storage.nbytes(), self._number(storage))
-        return int(storage._cdata)
+    def note_memory(self, edge: Edge, tensor: torch.Tensor) -> None:
+        """Note the storage of an output."""
+        place = self._placed("out", tensor)
+        if place is not None:
+            self.trace.memory[edge] = place
 
     def note_write(self, tensor: torch.Tensor, name: str, line: SourceLine | None) -> None:
         """Note an in-place write."""
@@ -124,8 +121,8 @@ class Memories:
 
 
 def _is_spoilt(grad_fn: Any) -> bool:
-    for name in private.saved_names(grad_fn):
-        if private.is_packed(grad_fn, name):
+    for name, raw_name in private.saved_names(type(grad_fn)):
+        if private.is_packed(grad_fn, name, raw_name):
             continue
         try:
             getattr(grad_fn, name)
