@@ -72,8 +72,8 @@ def mark(grad_fn: Any) -> dict[Any, Any]:
 
 
 @functools.cache
-def saved_names(kind: Any) -> tuple[tuple[str, str], ...]:
-    """The attributes of a type of autograd nodes that hold saved tensors, and their raw forms.
+def saved_names(kind: Any) -> tuple[str, ...]:
+    """The attributes of a type of autograd nodes that hold saved tensors.
 
     Numbers and sizes that a node saved have no raw form.
     """
@@ -81,14 +81,18 @@ def saved_names(kind: Any) -> tuple[tuple[str, str], ...]:
     found = [name for name in sorted(names) if name.startswith("_saved_")]
     if issubclass(kind, torch.autograd.function.BackwardCFunction):
         found.append("saved_tensors")
-    pairs = [(name, f"_raw_{name.removeprefix('_')}") for name in found]
-    return tuple(pair for pair in pairs if pair[1] in names)
+    return tuple(name for name in found if _raw(name) in names)
 
 
-def is_packed(grad_fn: Any, name: str, raw_name: str) -> bool:
+@functools.cache
+def _raw(name: str) -> str:
+    return f"_raw_{name.removeprefix('_')}"
+
+
+def is_packed(grad_fn: Any, name: str) -> bool:
     """Whether a saved tensor is packed (checkpoint, offloading): reading it would unpack it."""
     try:
-        raw = getattr(grad_fn, raw_name)
+        raw = getattr(grad_fn, _raw(name))
     except RuntimeError:  # freed by backward
         return False
     try:

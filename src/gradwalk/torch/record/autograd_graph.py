@@ -361,8 +361,8 @@ def saved_tensors(grad_fn: Any, packed: bool = False) -> Iterator[tuple[str, Any
 
     With `packed`, those that are packed are None.
     """
-    for name, raw_name in private.saved_names(type(grad_fn)):
-        if private.is_packed(grad_fn, name, raw_name):
+    for name in private.saved_names(type(grad_fn)):
+        if private.is_packed(grad_fn, name):
             if packed:
                 yield name, None
             continue

@@ -121,8 +121,8 @@ class Memories:
 
 
 def _is_spoilt(grad_fn: Any) -> bool:
-    for name, raw_name in private.saved_names(type(grad_fn)):
-        if private.is_packed(grad_fn, name, raw_name):
+    for name in private.saved_names(type(grad_fn)):
+        if private.is_packed(grad_fn, name):
             continue
         try:
             getattr(grad_fn, name)
