@@ -121,7 +121,7 @@ __all__ += _names.__all__
 # The tools that look inside a computation are imported when one of them is asked for: training
 # needs none of them.
 _INSIDE = (
-    "Monitor", "Trace", "audit", "bugs", "compare", "derive", "element", "every_order",
+    "Monitor", "Trace", "audit", "bugs", "compare", "derive", "doctor", "element", "every_order",
     "expression", "find_nan", "gradcheck", "gradgradcheck", "health", "load_trace", "nudge",
     "open_op", "record", "run_order",
     "run_recipes", "save_trace", "saved_memory", "scope", "show", "unfolded", "walk", "why",
@@ -156,6 +156,27 @@ def __getattr__(name: str) -> _Any:
     tool = getattr(tool, name, tool)
     globals()[name] = tool
     return tool
+
+
+def diff(  # type: ignore[no-redef]
+    input: _Any, n: _Any = 1, *rest: _Any, **options: _Any
+) -> _Any:
+    """Differences between neighbours in a tensor, or between two computations.
+
+    `diff(tensor, n=1, dim=-1, prepend=None, append=None)` is PyTorch's `diff`. `diff(a, b)` of two
+    traces, trace files, models or functions that should be equal names the first operation that
+    differs; see `gradwalk.inspect.diff`.
+
+    >>> import gradwalk as gw
+    >>> gw.diff(gw.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
+    if isinstance(n, _builtins.int):
+        return _names.diff(input, n, *rest, **options)
+    from gradwalk import inspect
+
+    tool = inspect.diff
+    return getattr(tool, "diff", tool)(input, n, *rest, **options)
 
 
 def __dir__() -> list[str]:

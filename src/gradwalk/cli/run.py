@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -126,6 +127,9 @@ def _run_watched(
     if not watched.reports:
         return status
     report = watched.reports[0]
+    if report.summary is not None:  # every rank has written its own report
+        report._stopped_rank.tell(report, partial(typer.echo, err=True))
+        return FOUND
     report.save_text(folder)
     typer.echo(f"gradwalk: {report}\nreport:    {folder}", err=True)
     return FOUND
@@ -134,20 +138,20 @@ def _run_watched(
 def _run(path: Path, arguments: list[str], stopped: type[Exception] | tuple[()] = ()) -> int:
     """Run a program as Python does; return its status. `stopped` exceptions are reported later."""
     try:
-        with _as_program(path, arguments):
+        with as_program(path, arguments):
             runpy.run_path(str(path), run_name="__main__")
     except stopped:
         return FOUND
     except SystemExit as left:
-        return _status(left)
+        return status_of(left)
     except Exception as error:
-        _print_traceback(error)
+        print_traceback(error)
         return 1
     return 0
 
 
 @contextmanager
-def _as_program(path: Path, arguments: list[str]) -> Iterator[None]:
+def as_program(path: Path, arguments: list[str]) -> Iterator[None]:
     """Set sys.argv, and put the program's folder first in sys.path."""
     argv, first = sys.argv, sys.path[:1]
     sys.argv = [str(path), *arguments]
@@ -158,7 +162,7 @@ def _as_program(path: Path, arguments: list[str]) -> Iterator[None]:
         sys.argv, sys.path[:1] = argv, first
 
 
-def _status(left: SystemExit) -> int:
+def status_of(left: SystemExit) -> int:
     """The exit status of a SystemExit, as in Python."""
     if left.code is None:
         return 0
@@ -168,7 +172,7 @@ def _status(left: SystemExit) -> int:
     return 1
 
 
-def _print_traceback(error: Exception) -> None:
+def print_traceback(error: Exception) -> None:
     """Print a traceback without the frames that started the program."""
     trace: Any = error.__traceback__
     while trace is not None and (

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.report import short
+from gradwalk.inspect.silent.loss_mistakes import LossMistake, loss_mistake
 from gradwalk.testing.failures import failure, place
 from gradwalk.testing.gradient_tables import Gradients, first_apart, gradients_of, mean_of, ratio_of
 from gradwalk.testing.independence import assert_rows_independent
-from gradwalk.testing.loss_mistakes import LossMistake, loss_mistake
 from gradwalk.testing.one_step import (
     eager,
     inputs_of,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gradwalk.inspect.silent.leaks import twins
 from gradwalk.inspect.trace.live import gradient_of, numbers_of
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.testing.failures import failure, place
-from gradwalk.testing.leaks import twins
 from gradwalk.testing.one_step import (
     ROOM,
     called,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.silent.rounding import ULPS, eps_of, gradient_tolerance
 from gradwalk.inspect.trace.live import gradient_of
 from gradwalk.testing.one_step import parameters_of
-from gradwalk.testing.rounding import ULPS, eps_of, gradient_tolerance
 
 Gradients = dict[str, tuple[Any, Any]]  # name -> (array, dtype of the parameter)
 

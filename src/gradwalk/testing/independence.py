@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.report import short
+from gradwalk.inspect.silent.leak_causes import row_leak, time_leak
+from gradwalk.inspect.silent.leaks import Leak, LeakSearch
+from gradwalk.inspect.silent.rounding import differing
 from gradwalk.inspect.trace.live import numbers_of
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.testing.deterministic import assert_deterministic_forward
 from gradwalk.testing.failures import failure, place
-from gradwalk.testing.leak_causes import row_leak, time_leak
-from gradwalk.testing.leaks import Leak, LeakSearch
 from gradwalk.testing.one_step import (
     ROOM,
     called,
@@ -25,7 +26,6 @@ from gradwalk.testing.one_step import (
 )
 from gradwalk.testing.perturbed import length_along, perturbed
 from gradwalk.testing.restored import Beginning, restored
-from gradwalk.testing.rounding import differing
 
 MOST_TIMES, MOST_ROWS = 16, 4  # how many are tried, evenly spread
 

@@ -13,12 +13,12 @@ from gradwalk.inspect.health.health import health
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
 from gradwalk.inspect.report import short
+from gradwalk.inspect.silent.loss_mistakes import loss_mistake
 from gradwalk.inspect.trace.live import gradient_of, guest, numbers_of
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.optim.adam import Adam
 from gradwalk.testing.failures import failure, place
-from gradwalk.testing.loss_mistakes import loss_mistake
 from gradwalk.testing.one_step import eager, is_foreign, loss_of, parameters_of, recording, title_of
 from gradwalk.testing.restored import Beginning, restored
 

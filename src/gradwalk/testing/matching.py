@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.report import short
+from gradwalk.inspect.silent.rounding import gradient_tolerance
 from gradwalk.inspect.trace.live import guest, is_torch_tensor, numbers_of
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.trace import Trace, TraceNode
@@ -25,7 +26,6 @@ from gradwalk.testing.one_step import (
     title_of,
 )
 from gradwalk.testing.restored import restored
-from gradwalk.testing.rounding import gradient_tolerance
 
 
 def assert_gradients_match(

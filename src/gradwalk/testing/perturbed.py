@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.silent.other_numbers import is_mask, other_numbers
 from gradwalk.inspect.trace.live import numbers_of
 from gradwalk.testing.one_step import mapped, tensors_in
 
@@ -26,7 +27,7 @@ def perturbed(inputs: Any, axis: int, where: Any) -> Any:
     """
     noise = np.random.Generator(np.random.PCG64(0))
     given = [tensor for tensor in tensors_in(inputs) if _has(tensor, axis, len(where))]
-    free = {id(tensor) for tensor in given if not _is_mask(numbers_of(tensor))}
+    free = {id(tensor) for tensor in given if not is_mask(numbers_of(tensor))}
     chosen = free or {id(tensor) for tensor in given}
     return mapped(inputs, lambda t: _changed(t, axis, where, noise) if id(t) in chosen else t)
 
@@ -36,32 +37,10 @@ def _has(tensor: Any, axis: int, length: int) -> bool:
     return -count <= axis < count and tensor.shape[axis] == length
 
 
-def _is_mask(array: Any) -> bool:
-    if array.dtype.kind == "b" or not array.size:
-        return True
-    if array.dtype.kind == "f":
-        return not np.isfinite(array).all()
-    return bool((array == array.flat[0]).all())
-
-
 def _changed(tensor: Any, axis: int, where: Any, noise: np.random.Generator) -> Any:
     array = np.array(numbers_of(tensor))
     at: list[Any] = [slice(None)] * array.ndim
     at[axis] = where
     index = tuple(at)
-    array[index] = _others(array, array[index], noise)
+    array[index] = other_numbers(array, array[index], noise)
     return tensor.detach().new_tensor(array)
-
-
-def _others(array: Any, part: Any, noise: np.random.Generator) -> Any:
-    if array.dtype.kind == "b":
-        return ~part
-    if array.dtype.kind in "iu":
-        known = np.unique(array)
-        if len(known) == 1:
-            return part - 1 if known[0] > 0 else part + 1
-        steps = noise.integers(1, len(known), part.shape)
-        return known[(np.searchsorted(known, part) + steps) % len(known)]
-    finite = array[np.isfinite(array)]
-    size = float(finite.std()) if finite.size else 0.0
-    return part + (size or 1.0) * noise.standard_normal(part.shape).astype(array.dtype)

@@ -6,6 +6,7 @@
     record/     a program as a trace: operations, autograd nodes, module calls, storages
     watch/      the hooks on a training loop, what they check, and the report of a stopped step
     trainers/   watch in HF Trainer, Lightning and Accelerate
+    doctor/     observing a training loop, for `gradwalk doctor`
     rerun/      snapshots of a step, and running it again
     imports/    a model as a gradwalk function
     translate/  PyTorch's operations as ops of our table

@@ -71,12 +71,14 @@ def mark(grad_fn: Any) -> dict[Any, Any]:
         raise missing("grad_fn.metadata") from None
 
 
-@functools.cache
-def saved_names(kind: Any) -> tuple[str, ...]:
-    """The attributes of a type of autograd nodes that hold saved tensors.
+def saved_names(grad_fn: Any) -> tuple[str, ...]:
+    """The attributes of an autograd node that hold saved tensors."""
+    return _saved_names(type(grad_fn))
 
-    Numbers and sizes that a node saved have no raw form.
-    """
+
+@functools.cache
+def _saved_names(kind: Any) -> tuple[str, ...]:
+    """Numbers and sizes that a node saved have no raw form."""
     names = set(dir(kind))
     found = [name for name in sorted(names) if name.startswith("_saved_")]
     if issubclass(kind, torch.autograd.function.BackwardCFunction):

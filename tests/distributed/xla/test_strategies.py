@@ -63,10 +63,10 @@ def test_losses_are_those_of_one_device(name: str, strategy: str, dtype: str) ->
 def test_losses_of_two_processes_are_those_of_one_device(tmp_path: Path) -> None:
     """Two processes × four devices; one job for all runs, because JAX is slow to start."""
     LoopbackJob(PROCESSES, 2, 4, (tmp_path,), folder=ROOT).succeed()
-    for rank in range(2):
-        found = json.loads((tmp_path / f"{rank}.json").read_text())
-        for (name, _, dtype), one in zip(PROCESS_RUNS, found, strict=True):
-            check(one, name, dtype)
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    assert first == second, "the ranks have losses of other bits"
+    for (name, _, dtype), found in zip(PROCESS_RUNS, first, strict=True):
+        check(found, name, dtype)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -309,10 +309,27 @@ def test_a_wrong_function_of_the_user_is_found() -> None:
     assert fault.op == "Twice" and not audit(trace).skipped
 
 
-def test_a_function_that_leaves_the_graph_is_said_to_be_skipped() -> None:
+def test_a_function_that_leaves_the_graph_is_called_again() -> None:
     class Sine(gw.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
+            return gw.tensor(np.sin(x.detach().numpy()))
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g * 3
+
+    with record() as trace:
+        Sine.apply(gw.ones(2, requires_grad=True)).sum().backward()
+    (fault,) = audit(trace).faults
+    assert fault.op == "Sine" and "0.5403" in fault.text
+
+
+def test_a_function_that_cannot_be_called_alone_is_said_to_be_skipped() -> None:
+    class Sine(gw.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            assert x.dtype == gw.float32
             return gw.tensor(np.sin(x.detach().numpy()))
 
         @staticmethod

@@ -1,7 +1,8 @@
 """What a custom `autograd.Function` handed to its inputs, against differences of its own forward.
 
 The op table does not know the Function, but a recording has the operations inside its forward. They
-are computed again in float64 with an input nudged.
+are computed again in float64 with an input nudged. If they were not recorded (NumPy, a kernel), the
+forward itself is called again, as long as its class is alive and takes tensors alone.
 
 Two kinds of Function have a backward that is not the derivative on purpose. The one returns its
 input and changes the gradient (gradient reversal, clipping). The other has a forward that is flat
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.mistakes.custom_functions import call_forward, function_named
 from gradwalk.inspect.mistakes.diagnosis import Array
 from gradwalk.inspect.mistakes.wrong_contributions import EPS, AuditedPush, double, in_double
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, operand
@@ -34,7 +36,7 @@ class FunctionPush(AuditedPush):
         given = [edge for _, edge in node.edges]
         if len({*given}) < len(given):
             raise NotReplayable("one tensor is several of its inputs")
-        known = [_same_value(trace, node, k) for k in range(len(node.metas))]
+        known = [same_value(trace, node, k) for k in range(len(node.metas))]
         if any(edge is None and g is not None for edge, g in zip(known, self.grads)):
             raise NotReplayable("the operations inside its forward were not recorded")
         stop = {edge.node for edge in given}
@@ -46,7 +48,26 @@ class FunctionPush(AuditedPush):
             raise NotReplayable("its forward leaves the graph, for NumPy say")
         return inner, known
 
+    @cached_property
+    def _class(self) -> Any:
+        """The Function to call where its operations were not recorded; None where they were."""
+        try:
+            _ = self._inside
+            return None
+        except NotReplayable:
+            cls = function_named(self.node.op)
+            if cls is None or len(self.node.edges) != len(self.node.args):
+                raise
+            return cls
+
     def _outputs(self, operand_: Array) -> list[Array]:
+        if self._class is not None:
+            args = [operand_ if i == self.position else a for i, a in enumerate(self.args)]
+            outputs = call_forward(self._class, args)
+            shapes = [shape for shape, _ in self.node.metas]
+            if [np.shape(out) for out in outputs] != shapes:
+                raise NotReplayable("its forward gave other shapes when it was called again")
+            return [np.asarray(out, np.float64) for out in outputs]
         inner, known = self._inside
         values: dict[Edge, Any] = {self.node.args[self.position]: operand_}
         for node in inner:
@@ -75,7 +96,7 @@ class FunctionPush(AuditedPush):
         return False
 
 
-def _same_value(trace: Trace, function: TraceNode, output: int) -> Edge | None:
+def same_value(trace: Trace, function: TraceNode, output: int) -> Edge | None:
     """The operation before a Function that made the array it returned."""
     wanted = function.values[output]
     if not is_array(wanted):

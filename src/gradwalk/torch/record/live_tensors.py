@@ -11,7 +11,7 @@ import torch
 
 from gradwalk.inspect.trace.trace import Edge
 from gradwalk.torch import private
-from gradwalk.torch.record.operations import plain_name
+from gradwalk.torch.record.operations import plain_name, version_of
 
 
 @dataclass(slots=True)
@@ -58,11 +58,6 @@ class Unused:
     place: tuple[Any, Any]  # from `caller`
     group: int | None
     is_blank: bool = False  # uninitialized memory
-
-
-def version_of(tensor: torch.Tensor) -> int:
-    """The version counter of a tensor; tensors of inference mode have none."""
-    return -1 if tensor.is_inference() else tensor._version
 
 
 # -- names of operations and of autograd nodes -----------------------------------------------------

@@ -13,7 +13,7 @@ from gradwalk.torch.values import described
 
 aten = torch.ops.aten
 DETACHES = frozenset((aten.detach.default, aten.detach_.default))
-TAKES_OUT = aten._local_scalar_dense.default
+CLONE, TAKES_OUT = aten.clone.default, aten._local_scalar_dense.default
 SCALES = aten._amp_update_scale_.default
 NORMS = frozenset(
     (
@@ -57,6 +57,7 @@ class Facts:
     returns_view: bool
     is_blank: bool  # its result is uninitialized memory
     is_detach: bool
+    is_clone: bool
     takes_out: bool  # `item()`
     scales: bool  # the update of a gradient scaler
     is_norm: bool
@@ -92,6 +93,7 @@ def facts_of(func: Any) -> Facts:
             returns_view=bool(returns) and returns[0].alias_info is not None,
             is_blank="empty" in schema.name,
             is_detach=func in DETACHES,
+            is_clone=func is CLONE,
             takes_out=func is TAKES_OUT,
             scales=func is SCALES,
             is_norm=func in NORMS,
@@ -115,3 +117,8 @@ def plain_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     plain = {name: value for name, value in given.items() if not tensors_in(value)}
     return {name: described(value) for name, value in plain.items() if value is not None}
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """The version counter of a tensor; tensors of inference mode have none."""
+    return -1 if tensor.is_inference() else tensor._version

@@ -29,7 +29,7 @@ from gradwalk.inspect.trace.trace import Edge, Exit, Kept, Trace, TraceNode
 from gradwalk.torch import private
 from gradwalk.torch.private import TorchDispatchMode
 from gradwalk.torch.record.autograd_graph import AutogradGraph
-from gradwalk.torch.record.live_tensors import Noted, Unused, version_of
+from gradwalk.torch.record.live_tensors import Noted, Unused
 from gradwalk.torch.record.module_calls import (
     ModuleNames,
     end_failed_steps,
@@ -45,6 +45,7 @@ from gradwalk.torch.record.operations import (
     gives,
     plain_arguments,
     tensors_in,
+    version_of,
 )
 from gradwalk.torch.record.storages import HeldWeakly
 from gradwalk.torch.translate import LEAF, Known, Made, translate
@@ -124,6 +125,7 @@ class TorchRecorder(Recorder):
         self._silent = 0  # depth of suspensions
         self._judged = 0  # backward passes that a gradient scaler has judged
         self._last_number = -1  # of the last operation's autograd node
+        self._cloned = (0, -1)  # the tensor that was copied last, by id, and the number of its node
 
     def __enter__(self) -> Trace:
         super().__enter__()
@@ -310,9 +312,13 @@ class TorchRecorder(Recorder):
             return func(*args, **kwargs)
         if facts.scales:
             self._judge_sweeps(found_inf=given[2])
+        written = facts.written(args, kwargs) if facts.is_mutable else []
+        if facts.is_clone:
+            self._cloned = id(given[0]), number
+        elif written and (id(written[0]), number) == self._cloned:
+            newest, number = True, number - 1  # PyTorch made its node, then copied the old value
         belongs = newest and needs_grad and torch.is_grad_enabled()
         known = translate(func, args, kwargs)
-        written = facts.written(args, kwargs) if facts.is_mutable else []
         if known is not None and known.op == LEAF and not (belongs and written):
             result = func(*args, **kwargs)
             for tensor in (*written, *tensors_in(result)):

@@ -121,7 +121,7 @@ class Memories:
 
 
 def _is_spoilt(grad_fn: Any) -> bool:
-    for name in private.saved_names(type(grad_fn)):
+    for name in private.saved_names(grad_fn):
         if private.is_packed(grad_fn, name):
             continue
         try:

@@ -88,6 +88,7 @@ class XlaExecutable:
         sources = program.sources()
         memories = {_number(t) for t in sources if isinstance(t.source, Memory)}
         self.changed = sorted(self.new_values)
+        self.scalars = [t for t, _ in program.updates if _is_scalar(t)]
         self.kept = sorted(memories - set(self.changed) - set(self.streams))
         self.constants = [t for t in sources if _is_large(t)]
         self.checked = bool(finite) or any(map(_may_fail, self.calls))
@@ -133,7 +134,7 @@ class XlaExecutable:
                 memories[_number(target)][...] = value
         for target, _ in reversed(self.fetched):
             numbers[target] = results.pop().item()
-        updates = [numbers[target] for target, _ in self.program.updates if _is_scalar(target)]
+        updates = [numbers[target] for target in self.scalars]
         if bound.machine is None and not any(isinstance(a, DeviceArray) for a in arguments):
             pending.settle()
             make: Any = np.array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.testing.leaks import Leak
+from gradwalk.inspect.silent.leaks import Leak
 
 _SOFTMAX = frozenset(("softmax", "log_softmax", "safe_softmax", "logsumexp"))
 _ATTENTION = frozenset(("attention", "masked_attention", "grouped_attention"))
@@ -75,14 +75,15 @@ def time_leak(leak: Leak) -> tuple[str, str]:
 def row_leak(leak: Leak) -> tuple[str, str]:
     """Cause and fix of an operation that carries one row of a batch into others."""
     op, axis = leak.node.op, _axis_words(leak)
+    pair = any(len(clean.axes) == 2 and not clean.merged for clean in leak.operands)
     if _is_batch_norm(leak):
         return _batch_norm(leak, "rows of the batch")
-    if op in _SOFTMAX:
+    if op in _SOFTMAX and not pair:
         return (
             f"it normalises{axis}, over the batch.",
             "a softmax over the classes, the keys or the features: dim=-1.",
         )
-    if op in _ATTENTION or op.startswith(_RECURRENT):
+    if op in _SOFTMAX or op in _ATTENTION or op.startswith(_RECURRENT):
         return (
             "it takes the rows of the batch for positions in time.",
             "batch_first=True, or inputs of shape (time, batch, features).",

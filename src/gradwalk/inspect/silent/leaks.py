@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.silent.rounding import differing
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
-from gradwalk.testing.rounding import differing
 
 
 @dataclass(frozen=True)

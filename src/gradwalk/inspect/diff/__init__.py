@@ -1,0 +1,1 @@
+"""diff: two computations that should be equal, and the first operation where they are not."""

@@ -1,0 +1,336 @@
+"""What is different where A and B differ: settings, weights, arrangements, extra operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.diff.alignment import Alignment, Pair
+from gradwalk.inspect.diff.answer import FoundDifference, Side
+from gradwalk.inspect.diff.inner_values import InnerValue, inner_values
+from gradwalk.inspect.diff.known_values import moves
+from gradwalk.inspect.diff.numbers import apart, between, rearranged
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.routes import group_name, with_arrows
+from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
+
+SAME = "make these operations the same; what comes before them agrees."
+
+
+def side(trace: Trace, index: int) -> Side:
+    """One operation of a trace as part of an answer."""
+    node = trace.nodes[index]
+    return Side(index, trace.name(index), node.op or "leaf", group_name(trace, index), node.line)
+
+
+def explained(alignment: Alignment, pair: Pair) -> FoundDifference:
+    """The finding of a pair that differs."""
+    return RegionDifference(alignment, pair).finding()
+
+
+class RegionDifference:
+    """Why the operations of two regions that begin with the same values end with others."""
+
+    def __init__(self, alignment: Alignment, pair: Pair) -> None:
+        self.alignment, self.pair = alignment, pair
+        self.a, self.b = alignment.a.trace, alignment.b.trace
+        self.ops_a = _arithmetic(self.a, pair.region_a or [pair.a.node])
+        self.ops_b = _arithmetic(self.b, pair.region_b)
+
+    def finding(self) -> FoundDifference:
+        """The most telling of several explanations."""
+        for told in (self._swapped, self._weights, self._arrangement, self._mask, self._sequence):
+            found = told()
+            if found is not None:
+                return found
+        return self._inside()
+
+    def _found(
+        self, kind: str, one: TraceNode | None, other: TraceNode | None, why: str, fix: str
+    ) -> FoundDifference:
+        a = None if one is None else side(self.a, one.index)
+        b = None if other is None else side(self.b, other.index)
+        what = {
+            "extra": "B has an operation that A has not: {b}.",
+            "missing": "A has an operation that B has not: {a}.",
+            "weight": "B reads another weight in {b}.",
+            "tied": "B reads another weight in {b}.",
+            "arrangement": "B reads an operand in another arrangement in {b}.",
+        }.get(kind, "B computes something else in {b}.")
+        what = what.format(a=_placed(a) if a else "", b=_placed(b) if b else "")
+        why += self._factor()
+        accumulated = self._accumulated()
+        return FoundDifference(kind, "forward", what, why, fix, a, b, self.pair.own, accumulated)
+
+    def _accumulated(self) -> float | None:
+        one, other = self.alignment.a.value(self.pair.a), self.alignment.b.value(self.pair.b)
+        if one is None or other is None or one.size != other.size:
+            return None
+        return between(other, one)
+
+    def _factor(self) -> str:
+        """That B's result is a multiple of A's, if it is."""
+        one, other = self.alignment.a.value(self.pair.a), self.alignment.b.value(self.pair.b)
+        if one is None or other is None or one.shape != other.shape or not np.isfinite(one).all():
+            return ""
+        factor = float(np.vdot(one, other) / (np.vdot(one, one) or 1.0))
+        whole = any(abs(f - round(f)) < 1e-5 * f and f > 1.5 for f in (factor, 1 / (factor or 1)))
+        if (one.size == 1 and not whole) or abs(factor - 1) < 1e-3 or not factor:
+            return ""
+        return f" The result is {short(factor)} × A's." if apart(other / factor, one) < 1e-5 else ""
+
+    # -- weights and other operands ----------------------------------------------------------------
+
+    def _reads(self, ops: list[TraceNode], trace: Trace) -> Iterator[tuple[TraceNode, Edge, Edge]]:
+        """The leaves that operations read, moved at most: operation, operand, leaf."""
+        for node in ops:
+            for _, edge in node.edges:
+                leaf = leaf_of(trace, edge)
+                if leaf is not None and "float" in trace.nodes[leaf.node].metas[0][1]:
+                    yield node, edge, leaf
+
+    def _weights(self) -> FoundDifference | None:
+        """That B reads another weight than A."""
+        class_of, pairs = self.alignment.a.class_of, self.alignment.pairs
+        in_a = list(self._reads(self.ops_a, self.a))
+        classes = {class_of(leaf) for _, _, leaf in in_a}
+        read = {class_of(pairs[leaf].a) for _, _, leaf in self._reads(self.ops_b, self.b)
+                if leaf in pairs}  # fmt: skip
+        unread = [(node, leaf) for node, _, leaf in in_a if class_of(leaf) not in read]
+        for other, _, leaf in self._reads(self.ops_b, self.b):
+            known = pairs.get(leaf)
+            if known is not None and class_of(known.a) in classes:
+                continue
+            fits = [(n, x) for n, x in unread if self._could_be_the_same(x, leaf)]
+            if fits:
+                return self._another(fits[0][0], other, fits[0][1], leaf, known)
+        return None
+
+    def _swapped(self) -> FoundDifference | None:
+        """That A's operation on the same numbers reads another weight."""
+        class_of, pairs = self.alignment.a.class_of, self.alignment.pairs
+        for other, edge, leaf in self._reads(self.ops_b, self.b):
+            read = [pairs.get(e) for _, e in other.edges if leaf_of(self.b, e) is None]
+            if not read or None in read or leaf not in pairs:
+                continue
+            wanted = {class_of(pair.a) for pair in read if pair is not None}
+            twins = [
+                (node, x)
+                for node in (self.a.nodes[i] for i in self.alignment.a.used)
+                if node.op == other.op and wanted <= {class_of(e) for _, e in node.edges}
+                for position, e in node.edges
+                if position == other.args.index(edge) and (x := leaf_of(self.a, e)) is not None
+            ]
+            kind = class_of(pairs[leaf].a)
+            if twins and all(class_of(x) != kind for _, x in twins):
+                return self._another(twins[0][0], other, twins[0][1], leaf, pairs[leaf])
+        return None
+
+    def _could_be_the_same(self, x: Edge, y: Edge) -> bool:
+        """Whether two leaves are parameters, one of them at least, of the same size."""
+        one, other = self.a.nodes[x.node], self.b.nodes[y.node]
+        named = x.node in self.a.names or y.node in self.b.names
+        parameters = one.needs_grad or other.needs_grad or named
+        return parameters and sorted(one.shape) == sorted(other.shape)
+
+    def _another(
+        self, one: TraceNode, other: TraceNode, x: Edge, y: Edge, known: Pair | None
+    ) -> FoundDifference:
+        name_a, name_b = self.a.name(x.node), self.b.name(y.node)
+        if known is not None and self.a.nodes[known.a.node].is_leaf:
+            holds = self.a.name(known.a.node)
+            named = name_b if name_b == holds else f"{name_b}, which is {holds} in A"
+            why = f"A reads {name_a} here, and B reads {named}."
+            fix = "call the layers in the same order, or load the right weight."
+            return self._found("weight", one, other, why, fix)
+        distance = between(self.alignment.b.value(y), self.alignment.a.value(x))
+        far = f" ({short(distance)} of its norm away)" if np.isfinite(distance) else ""
+        why = f"A reads {name_a} here; {name_b}, which B reads, has other numbers{far}."
+        uses = uses_of(self.a, x.node)
+        if len(uses) > 1:
+            why += f" In A, {name_a} is tied: {' and '.join(uses[:3])} read it."
+            return self._found("tied", one, other, why, f"tie {name_b} to B's {name_a}.")
+        return self._found("weight", one, other, why, f"load {name_a} of A into {name_b}.")
+
+    def _arrangement(self) -> FoundDifference | None:
+        """That B reads a weight of A transposed, or otherwise rearranged."""
+        class_of, pairs = self.alignment.a.class_of, self.alignment.pairs
+        for other, edge, leaf in self._reads(self.ops_b, self.b):
+            if leaf not in pairs or edge not in self.alignment.exact:
+                continue
+            given, kind = self.alignment.exact[edge], class_of(pairs[leaf].a)
+            used = [
+                (node, x, self.alignment.a.value(x))
+                for node, x, source in self._reads(self.ops_a, self.a)
+                if class_of(source) == kind
+            ]
+            right = [u for u in used if u[2] is not None and u[2].shape == given.shape]
+            if right and all(rearranged(given, value) for _, _, value in right):
+                one, x, value = right[0]
+                return self._arranged(one, other, x, edge, value, given)
+        return None
+
+    def _arranged(
+        self, one: TraceNode, other: TraceNode, x: Edge, y: Edge, right: Any, given: Any
+    ) -> FoundDifference:
+        turned = right.ndim >= 2 and apart(given, right.swapaxes(-1, -2)) < 1e-6
+        name_a, name_b = (self.a.name((leaf_of(self.a, x) or x).node),
+                          self.b.name((leaf_of(self.b, y) or y).node))  # fmt: skip
+        how = "transposed" if turned else "rearranged"
+        why = f"B multiplies with {name_b} {how}: its numbers are those of {name_a} in A."
+        fix = f"transpose {name_b} where it is loaded or used."
+        return self._found("arrangement", one, other, why, fix if turned else SAME)
+
+    def _mask(self) -> FoundDifference | None:
+        """That B sets elements to 0 at random, and A does not."""
+        for other, _, leaf in self._reads(self.ops_b, self.b):
+            value = self.alignment.b.value(leaf)
+            if leaf in self.alignment.pairs or value is None or value.size < 8:
+                continue
+            found = np.unique(value)
+            if len(found) == 2 and found[0] == 0:
+                share = float((value == 0).mean())
+                why = f"B sets {share:.0%} of the elements to 0 and A does not: dropout is on."
+                first = next((n for n in self.ops_b if n.line == other.line), other)
+                return self._found("extra", None, first, why, "call eval() on B, or on none.")
+        return None
+
+    # -- the operations ----------------------------------------------------------------------------
+
+    def _sequence(self) -> FoundDifference | None:
+        """Compare two regions of the same kind of operations, one by one."""
+        named_a, named_b = [n.op for n in self.ops_a], [n.op for n in self.ops_b]
+        if named_a == named_b or len(named_a) == len(named_b) == 1:
+            for one, other in zip(self.ops_a, self.ops_b):
+                settings = _settings(one, other)
+                if settings:
+                    why = f"{'; '.join(settings)}."
+                    return self._found("operation", one, other, why, "give both the same setting.")
+            return None
+        matcher = SequenceMatcher(None, named_a, named_b, autojunk=False)
+        changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
+        if len(changes) != 1:
+            return None
+        tag, i1, i2, j1, j2 = changes[0]
+        only_a, only_b = self.ops_a[i1:i2], self.ops_b[j1:j2]
+        if tag == "insert":
+            what = chain(only_b)
+            then = self.ops_a[i1].op if i1 < len(self.ops_a) else "the next result"
+            why = f"B has {what} here, and A goes on to {then} without it."
+            return self._found("extra", None, only_b[0], why, f"take {what} out of B.")
+        if tag == "delete":
+            after = self.ops_b[min(j1, len(self.ops_b) - 1)]
+            why = f"A has {chain(only_a)} here, and B goes on to {after.op} without it."
+            return self._found("missing", only_a[0], after, why, f"add {chain(only_a)} to B.")
+        return None
+
+    def _inside(self) -> FoundDifference:
+        """The first operation of B whose result is not among those inside A's operations."""
+        inside = inner_values(self.alignment, self.pair)
+        one = self.a.nodes[self.pair.a.node]
+        matched = ""
+        for other in self.ops_b:
+            value = self.alignment.exact.get(Edge(other.index))
+            if other.index == self.pair.b.node or value is None:
+                break
+            same = [v.op for v in inside if v.value.size == value.size and _same(value, v.value)]
+            if not same:
+                break
+            matched = same[0]
+        twin = self._twin(other, inside)
+        if twin is not None:
+            settings = [f"a constant of {other.op} is {short(x)} in A and {short(y)} in B"
+                        for x, y in zip(twin.numbers, _numbers(other)) if x != y]  # fmt: skip
+            within = f", inside {one.op}" if twin.inside else ""
+            why = f"{'; '.join(settings)}{within}."
+            return self._found("operation", one, other, why, "give both the same constant.")
+        why = f"A computes {chain(self.ops_a)}, B {chain(self.ops_b)}, from the same numbers."
+        if matched:
+            why += f" They agree up to {matched}."
+        return self._found("operation", one, other, why, SAME)
+
+    def _twin(self, other: TraceNode, inside: list[InnerValue]) -> InnerValue | None:
+        """The operation inside A's that differs from one of B in a constant only."""
+        given = [self.alignment.exact.get(e) for _, e in other.edges]
+        for inner in inside:
+            if inner.op != other.op or inner.numbers == tuple(_numbers(other)):
+                continue
+            pairs = zip(inner.operands, given, strict=False)
+            if len(inner.operands) == len(given) and all(
+                y is not None and x.size == y.size and _same(y, x) for x, y in pairs
+            ):
+                return inner
+        return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    return between(one, other) < 1e-8
+
+
+def _placed(place: Side) -> str:
+    return f"{place.op} in {place.module}" if place.module else place.op
+
+
+def _arithmetic(trace: Trace, region: list[int]) -> list[TraceNode]:
+    """The operations of a region that compute with floats; all of them if none does."""
+    nodes = [trace.nodes[index] for index in region]
+    return [n for n in nodes if not moves(n) and "float" in n.metas[0][1]] or nodes
+
+
+def chain(nodes: list[TraceNode]) -> str:
+    """The names of operations, joined by arrows."""
+    return with_arrows([node.op for node in nodes])
+
+
+def _numbers(node: TraceNode) -> list[float]:
+    return [float(a) for a in node.args if isinstance(a, int | float)]
+
+
+def _settings(one: TraceNode, other: TraceNode) -> list[str]:
+    """The settings and constants in which two operations of one kind differ."""
+    names = dict.fromkeys((*one.attrs, *other.attrs))
+    if one.op != other.op:  # layer_norm and standardize_affine both have an eps
+        names = {name: None for name in one.attrs if name in other.attrs}
+    found = [
+        f"{name} is {_plain(one.attrs.get(name))} in A and {_plain(other.attrs.get(name))} in B"
+        for name in names
+        if str(one.attrs.get(name)) != str(other.attrs.get(name))
+    ]
+    if one.op != other.op:
+        return found
+    return found + [
+        f"a constant of {one.op} is {short(x)} in A and {short(y)} in B"
+        for x, y in zip(_numbers(one), _numbers(other))
+        if x != y
+    ]
+
+
+def _plain(value: Any) -> str:
+    return "not given" if value is None else str(value)
+
+
+def leaf_of(trace: Trace, edge: Edge) -> Edge | None:
+    """The leaf whose numbers an operand has, moved at most."""
+    while not trace.nodes[edge.node].is_leaf:
+        node = trace.nodes[edge.node]
+        if not moves(node) or len(node.edges) != 1:
+            return None
+        edge = node.edges[0][1]
+    return edge
+
+
+def uses_of(trace: Trace, leaf: int) -> list[str]:
+    """The operations that read a leaf, through operations that only move it."""
+    found: list[str] = []
+    waiting = [leaf]
+    while waiting:
+        for index, _ in trace.consumers[waiting.pop(0)]:
+            node = trace.nodes[index]
+            if moves(node):
+                waiting.append(index)
+            else:
+                found.append(_placed(side(trace, index)))
+    return found
