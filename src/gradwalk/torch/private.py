@@ -73,7 +73,8 @@ def mark(grad_fn: Any) -> dict[Any, Any]:
 
 def saved_names(grad_fn: Any) -> tuple[str, ...]:
     """The attributes of an autograd node that hold saved tensors."""
-    return _saved_names(type(grad_fn))
+    kind: Any = type(grad_fn)
+    return _saved_names(kind)
 
 
 @functools.cache

@@ -65,7 +65,7 @@ class Facts:
     def written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
         """The operands that a call writes to."""
         given = [args[at] if at < len(args) else kwargs.get(name) for at, name in self.writes]
-        return tensors_in(given) if given else given
+        return tensors_in(given)
 
     def written_untold(self, args: tuple[Any, ...]) -> list[torch.Tensor]:
         """The running statistics of a batch norm, whose schema does not declare the write."""

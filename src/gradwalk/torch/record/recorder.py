@@ -376,9 +376,11 @@ class TorchRecorder(Recorder):
         if known is not None and not all(map(is_plain, made)):  # x * 1j
             known = None
         nodes = self.trace.nodes
+        operands: Sequence[Any]
+        outputs: Sequence[int]
         if known is None:
             name, operands, attrs = facts.name, given, plain_arguments(facts.func, args, kwargs)
-            outputs: Sequence[int] = range(len(made))
+            outputs = range(len(made))
         else:
             name, operands, attrs = known.op, known.args, known.attrs
             outputs = known.outputs
