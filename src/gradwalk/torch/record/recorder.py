@@ -82,23 +82,18 @@ class TorchTrace(Trace):
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: compiled code never sees this mode, and the wrapper that hides it is slow."""
-        return False
-
     def __init__(self, recorder: TorchRecorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.recorder = recorder
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        return self.recorder.dispatched(func, args, kwargs or {})
+
+def _dispatch(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    return mode.recorder.dispatched(func, args, kwargs or {})
+
+
+# Not in the class body: there PyTorch wraps it, slowly, to hide it from compiled code, which never
+# sees this mode.
+_Mode.__torch_dispatch__ = _dispatch  # type: ignore[method-assign]
 
 
 class TorchRecorder(Recorder):
