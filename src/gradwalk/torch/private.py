@@ -154,6 +154,15 @@ def is_custom(grad_fn: Any) -> bool:
     return isinstance(grad_fn, torch.autograd.function.BackwardCFunction)
 
 
+def fake_tensors() -> Any:
+    """A mode in which tensors have shapes and no memory; tensors from outside are converted."""
+    try:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+    except ImportError:
+        raise missing("torch._subclasses.fake_tensor.FakeTensorMode") from None
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
 def storage_of(tensor: torch.Tensor) -> Any:
     """The storage of a tensor; None if it has none. `_cdata` identifies it while it lives."""
     if tensor.layout is not torch.strided:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gradwalk.inspect.doctor.examination import Examination
-from gradwalk.inspect.doctor.loss_curve import FALLS, verdict
+from gradwalk.inspect.doctor.loss_curve import FALLS, UNKNOWN, verdict
 from gradwalk.inspect.doctor.observed import ObservedRun
 from gradwalk.inspect.doctor.rates import history
 from gradwalk.inspect.health.findings import Finding
@@ -18,16 +18,16 @@ WELL = 0.3  # share of the loss that is gone: the layers learn, whatever their s
 OF_LAYERS = {"vanishing", "exploding", "dead", "saturated", "initialisation", "update", "zero"}
 # A finding of the first kind explains those of the others: they are its consequences.
 EXPLAINS = {
-    "error": {"NaN", "explosion", "update", "exploding", "vanishing", "unused"},
-    "rate": {"update", "NaN", "Inf", "explosion", "exploding", "stuck"},
-    "left over": {"NaN", "Inf", "explosion", "update", "exploding"},
-    "sum": {"NaN", "Inf", "explosion", "update", "exploding"},
+    "error": {"NaN", "explosion", "spike", "update", "exploding", "vanishing", "unused"},
+    "rate": {"update", "NaN", "Inf", "explosion", "spike", "exploding", "stuck"},
+    "left over": {"NaN", "Inf", "explosion", "spike", "update", "exploding"},
+    "sum": {"NaN", "Inf", "explosion", "spike", "update", "exploding"},
     "eps": {"NaN", "Inf", "update"},
-    "update": {"exploding", "explosion", "Inf"},
+    "update": {"exploding", "explosion", "spike", "Inf"},
     "dead": {"zero", "vanishing"},
     "saturated": {"zero", "vanishing"},
     "initialisation": {"zero", "vanishing"},
-    "NaN": {"update", "vanishing", "exploding", "explosion"},
+    "NaN": {"update", "vanishing", "exploding", "explosion", "spike"},
 }
 
 
@@ -75,7 +75,7 @@ def diagnosis(run: ObservedRun, examination: Examination) -> Diagnosis:
     """Rank what was found."""
     verdict_of_loss = verdict(run.losses)
     found = list(examination.found)
-    if verdict_of_loss.kind == FALLS:
+    if verdict_of_loss.kind in (FALLS, UNKNOWN):
         learns = verdict_of_loss.fallen > WELL
         found = [
             f for f in found if f.confidence != "possible" and not (learns and f.kind in OF_LAYERS)

@@ -12,6 +12,7 @@ FALLS, STUCK, RISES, LOST, UNKNOWN = "falls", "stuck", "rises", "NaN", "unknown"
 FEWEST = 6  # steps to judge
 SHARE = 0.25  # of the steps: the beginning and the end that are compared
 LEAST = 0.02  # relative change that counts, if it is above the noise
+CLEAR = 0.2  # relative fall that is no standstill, even if it is below the noise
 RISEN = 1.5  # times the first loss
 SPIKED = 10.0  # times the largest of the first losses, by the last
 
@@ -46,4 +47,6 @@ def verdict(losses: list[float]) -> LossVerdict:
         return LossVerdict(RISES, f"{told}: it rises")
     if first - last > max(LEAST * size, noise):
         return LossVerdict(FALLS, f"{told}: it falls", (first - last) / size)
+    if first - last > CLEAR * size:
+        return LossVerdict(UNKNOWN, f"{told}: less than it differs from step to step")
     return LossVerdict(STUCK, f"{told}: it does not fall")

@@ -19,6 +19,8 @@ from gradwalk.inspect.trace.live import gradient_of
 from gradwalk.inspect.trace.routes import listed
 
 SHOWN = 4  # names
+# One step of a small network may move a weight by more than a tenth of its norm, and train well.
+MODERATE = (0.1, 0.5)
 
 
 def nonfinite(step: ObservedStep) -> list[Finding] | None:
@@ -56,7 +58,8 @@ def unhealthy(step: ObservedStep) -> list[Finding] | None:
         if finding.kind == "update":
             made = (k.line for k in step.run.optimizers if k.optimizer is step.optimizer)
             finding.line = finding.line or next(made, None)
-        finding.confidence = finding.confidence or "likely"
+        moderate = finding.kind == "update" and MODERATE[0] < finding.value < MODERATE[1]
+        finding.confidence = finding.confidence or ("possible" if moderate else "likely")
         finding.basis = finding.basis or f"measured at step {step.number}"
     return found
 
@@ -71,6 +74,8 @@ def without_gradient(step: ObservedStep) -> list[Finding] | None:
         gradient = gradient_of(parameter)
         if gradient is not None and (step.number == 0 or np.any(gradient)):
             continue  # a zero may be that of the first step only (LoRA)
+        if gradient is not None and _is_shift(step, parameter):
+            continue
         answer = why_no_grad(parameter, trace)
         if answer and answer.kind != "cleared":  # training_loop.py judges that
             key = answer.kind, answer.line, name.rpartition(".")[0] if not answer.line else ""
@@ -94,6 +99,18 @@ def _trained_by(step: ObservedStep) -> list[tuple[str, Any]]:
             if key not in named and index is not None:
                 named[key] = step.trace.name(index), parameter
     return [(name, p) for name, p in named.values() if p.requires_grad]
+
+
+def _is_shift(step: ObservedStep, parameter: Any) -> bool:
+    """Whether it is a bias beside a weight that learns: a softmax or a norm may follow.
+
+    They give the same for numbers that are shifted together, so the bias gets a gradient of zeros.
+    """
+    for module in (module for call in step.calls for module in call.model.modules()):
+        if module._parameters.get("bias") is parameter:
+            gradient = gradient_of(module._parameters.get("weight"))
+            return gradient is not None and bool(np.any(gradient))
+    return False
 
 
 def _cut(step: ObservedStep, answer: Any, names: list[str], about: set[int]) -> Finding:
