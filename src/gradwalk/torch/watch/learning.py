@@ -50,6 +50,8 @@ class Learning:
         return all(id(p) in known for p in checked.parameters)
 
     def _called(self, module: torch.nn.Module, args: Any) -> None:
+        if torch.compiler.is_compiling():  # an inner module, whose call the compiler follows
+            return
         if (
             id(module) not in self._known
             and (self._given is None or id(module) in self._given)
