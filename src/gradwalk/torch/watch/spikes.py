@@ -19,6 +19,7 @@ import torch
 
 from gradwalk.inspect.health.update_history import HARM, LossHistory, UpdateHistory
 from gradwalk.inspect.report import short
+from gradwalk.torch.watch.sent_numbers import Sent
 from gradwalk.torch.watch.update_sample import UpdateSample
 
 FIRST, OFTEN, SELDOM = 40, 4, 10  # measure every 4th of the first 40 steps, then every 10th
@@ -152,6 +153,7 @@ class SpikeDetector:
         self.optimizer = optimizer
         self._steps = 0
         self._sample = UpdateSample(optimizer)
+        self._sent: Sent | None = None  # how far the last measured step moved the sample
         self._updates = UpdateHistory()
         self._losses = LossHistory()
         self._norms: deque[float] = deque(maxlen=WINDOW)
@@ -249,7 +251,9 @@ class SpikeDetector:
         """Read how far the last step moved the sample, if that was measured."""
         moved = self._sample.moved() if self._sample.is_waiting else None
         if moved is not None:
-            ratios = moved.tolist()
+            self._sent = Sent(moved)
+        if self._sent is not None and self._sent.has_arrived:  # else it is read at the next step
+            ratios, self._sent = self._sent.numbers(), None
             self._stood_out = bool(self._updates.standing_out(ratios, CLOSER))
             if not self._stood_out:
                 self._updates.add(ratios)
