@@ -112,4 +112,8 @@ def _unpack(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _storage(tensor: torch.Tensor) -> tuple[Any, int, int] | None:
-    return private.storage_of(tensor)
+    """The storage of a tensor: a weak reference, what identifies it, and bytes."""
+    storage = None if tensor.is_meta else private.storage_of(tensor)
+    if storage is None:
+        return None
+    return private.weakly(storage), int(storage._cdata), storage.nbytes()
