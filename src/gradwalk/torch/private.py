@@ -30,7 +30,7 @@ def missing(what: str) -> RuntimeError:
 
 
 try:
-    from torch.multiprocessing.reductions import StorageWeakRef
+    from torch.multiprocessing.reductions import StorageWeakRef as StorageWeakRef
     from torch.utils._python_dispatch import (
         TorchDispatchMode as TorchDispatchMode,
     )
@@ -84,18 +84,13 @@ def _saved_names(kind: Any) -> tuple[str, ...]:
     found = [name for name in sorted(names) if name.startswith("_saved_")]
     if issubclass(kind, torch.autograd.function.BackwardCFunction):
         found.append("saved_tensors")
-    return tuple(name for name in found if _raw(name) in names)
-
-
-@functools.cache
-def _raw(name: str) -> str:
-    return f"_raw_{name.removeprefix('_')}"
+    return tuple(name for name in found if f"_raw_{name.removeprefix('_')}" in names)
 
 
 def is_packed(grad_fn: Any, name: str) -> bool:
     """Whether a saved tensor is packed (checkpoint, offloading): reading it would unpack it."""
     try:
-        raw = getattr(grad_fn, _raw(name))
+        raw = getattr(grad_fn, f"_raw_{name.removeprefix('_')}")
     except RuntimeError:  # freed by backward
         return False
     try:
@@ -173,11 +168,6 @@ def storage_of(tensor: torch.Tensor) -> Any:
         return None
 
 
-def weakly(storage: Any) -> StorageWeakRef:
-    """A weak reference to a storage; `expired()` says whether it is freed."""
-    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-
-
 def memory_of(tensor: torch.Tensor) -> int | None:
     """A number that identifies the storage of a tensor; None if unknown."""
     storage = storage_of(tensor)
@@ -200,10 +190,7 @@ def unseen() -> Iterator[None]:
 
 def no_function_modes() -> bool:
     """Whether no function mode would see a call of a method."""
-    try:
-        return not torch._C._len_torch_function_stack()
-    except AttributeError:
-        return False
+    return not torch._C._len_torch_function_stack()
 
 
 def is_transformed(tensor: Any) -> bool:

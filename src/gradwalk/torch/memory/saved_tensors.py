@@ -116,4 +116,5 @@ def _storage(tensor: torch.Tensor) -> tuple[Any, int, int] | None:
     storage = None if tensor.is_meta else private.storage_of(tensor)
     if storage is None:
         return None
-    return private.weakly(storage), int(storage._cdata), storage.nbytes()
+    weakly = private.StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+    return weakly, int(storage._cdata), storage.nbytes()

@@ -88,7 +88,8 @@ class Memories:
         known = self._numbers.get(key)
         if known is None or known[0].expired():
             self._storages += 1
-            known = self._numbers[key] = private.weakly(storage), self._storages
+            weakly = private.StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            known = self._numbers[key] = weakly, self._storages
         return known[1]
 
     # -- what was overwritten before backward needed it --------------------------------------------

@@ -17,11 +17,11 @@ import torch
 from gradwalk.torch import private
 from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.rerun.rerun import Run
+from gradwalk.torch.rerun.rewind import NoRoom, Rewind
 from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.rerun.snapshots import ModelCall, WatchedModel
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import parameters_of, unrecorded
-from gradwalk.torch.watch.rewind import NoRoom, Rewind
 from gradwalk.torch.watch.sent_numbers import Sent
 
 _ACCELERATORS = ("cuda", "xpu")  # devices that run ahead of the host
