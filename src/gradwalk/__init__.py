@@ -121,7 +121,7 @@ __all__ += _names.__all__
 # The tools that look inside a computation are imported when one of them is asked for: training
 # needs none of them.
 _INSIDE = (
-    "Monitor", "Trace", "audit", "bugs", "compare", "derive", "element", "every_order",
+    "Monitor", "Trace", "audit", "bugs", "compare", "derive", "doctor", "element", "every_order",
     "expression", "find_nan", "gradcheck", "gradgradcheck", "health", "load_trace", "nudge",
     "open_op", "record", "run_order",
     "run_recipes", "save_trace", "saved_memory", "scope", "show", "unfolded", "walk", "why",

@@ -13,6 +13,8 @@ from tests.torch.aten_calls import Call, calls_of
 aten = torch.ops.aten
 # In PyTorch 2.8 this name is another operation, for one kind of GPU.
 FUSES_RMS_NORM = aten._fused_rms_norm.default._schema.arguments[1].name == "normalized_shape"
+# In PyTorch 2.8 the CPU has no kernel for it.
+GROUPS_ROWS = torch.__version__ >= "2.10"
 _generator = torch.Generator().manual_seed(0)
 
 
@@ -77,6 +79,10 @@ def _images() -> list[Call]:
         found.append((packet.vec, (x, None, False, [1.5] * (x.dim() - 2)), {}))
         found.append((packet.vec, (x, [n + 2 for n in x.shape[2:]], True, None), {}))
     found.append((aten.upsample_bicubic2d.vec, (image, [5, 9], False, None), {}))
+    for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+        packet = getattr(aten, name)
+        found.append((packet.default, (image, [4, 11], False), {}))
+        found.append((packet.default, (image, [3, 3], False, 0.5, 0.49), {}))
     return found
 
 
@@ -155,6 +161,7 @@ def _small() -> list[Call]:
         (aten.div.Scalar_mode, (x, 0.3), {"rounding_mode": "floor"}),
         (aten.div.Scalar_mode, (x, 0.3), {"rounding_mode": "trunc"}),
         (aten.fill.Tensor, (x, floats()), {}),
+        (aten.fill_.Tensor, (x, floats()), {}),
         (aten.floor_divide.Scalar, (x, 0.3), {}),
         (aten.fmod.Scalar, (x, 0.3), {}),
         (aten.remainder.Scalar_Tensor, (2.5, y.abs() + 0.1), {}),
@@ -193,6 +200,8 @@ def _small() -> list[Call]:
         (aten.xlogy.Scalar_Self, (2.0, y.abs()), {}),
         (aten.cat.default, ([torch.zeros(0, dtype=torch.float64), x, y], -1), {}),
         (aten.add_.Tensor, (x, y), {"alpha": 2.5}),
+        (aten.transpose_.default, (floats(3, 4), 0, -1), {}),
+        (aten.as_strided.default, (floats(3, 1, 4), [3, 1, 4], [4, 9, 1]), {}),
         (aten.mul.Tensor, (x, x), {}),
         (aten._to_copy.default, (x,), {"dtype": torch.bfloat16}),
         (aten.bitwise_not.default, (bits,), {}),
@@ -211,12 +220,48 @@ def _small() -> list[Call]:
     ]
 
 
+def _experts() -> list[Call]:
+    """The routing of mixtures of experts, whose rows are grouped by expert."""
+    import transformers.integrations.moe  # noqa: F401, it registers its operation
+
+    rows, weights = floats(9, 4), floats(3, 4, 8)
+    ends = torch.tensor([2, 2, 7], dtype=torch.int32)
+    chosen = floats(20).abs() * 5
+    found: list[Call] = []
+    if GROUPS_ROWS:
+        full = torch.tensor([2, 2, 9], dtype=torch.int32)  # rows after the last group are undefined
+        found.append((aten._grouped_mm.default, (rows.float(), weights.float(), full), {}))
+    return [
+        *found,
+        (torch.ops.transformers.grouped_mm_fallback.default, (rows, weights, ends), {}),
+        (aten.histc.default, (chosen.round(), 4, 0, 3), {}),
+        (aten.histc.default, (chosen, 7, -1.0, 3.5), {}),
+        (aten.cumsum.default, (integers(5), 0), {"dtype": torch.int32}),
+        (aten.cumprod.default, (chosen.float(), 0), {"dtype": torch.float64}),
+        (aten.sum.default, (chosen,), {"dtype": torch.float32}),
+        (aten.mean.dim, (integers(3, 4), [0], True), {"dtype": torch.float64}),
+        (aten.topk.default, (floats(3, 9), 4, -1, True, False), {}),
+    ]
+
+
+def _triangular() -> list[Call]:
+    a, b = floats(2, 3, 3) + 3 * torch.eye(3), floats(2, 3, 4)
+    solve = aten.linalg_solve_triangular.default
+    return [
+        (solve, (a, b), {"upper": True}),
+        (solve, (a, b), {"upper": False, "unitriangular": True}),
+        (solve, (a, b.mT), {"upper": False, "left": False}),
+    ]
+
+
 def _leaves() -> list[Call]:
     x, g = floats(3, 4), {"generator": torch.Generator().manual_seed(0)}
     windows = ("bartlett", "blackman", "hamming", "hann", "kaiser")
     found: list[Call] = [(getattr(aten, f"{name}_window").default, (5,), {}) for name in windows]
     return [
         *found,
+        (aten.fill.Scalar, (x, 0.3), {}),
+        (aten.zero.default, (x,), {}),
         (aten.bernoulli_.float, (x, 0.3), {}),
         (aten.bernoulli.p, (x, 0.3), {}),
         (aten.normal_functional.default, (x,), {}),
@@ -237,7 +282,7 @@ def _leaves() -> list[Call]:
 
 
 def own_calls() -> list[Call]:
-    return [*_images(), *_layers(), *_small(), *_leaves()]
+    return [*_images(), *_layers(), *_small(), *_experts(), *_triangular(), *_leaves()]
 
 
 def calls_elsewhere() -> list[tuple[Any, tuple[Any, ...], dict[str, Any], Callable[..., Any]]]:

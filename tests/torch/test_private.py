@@ -66,6 +66,6 @@ def test_looking_whether_a_saved_tensor_is_packed_does_not_unpack_it():
 def test_nothing_private_is_used_elsewhere():
     for path in (PACKAGE / "torch").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if path.name != "private.py":
+        if path.name not in ("private.py", "private_distributed.py"):
             assert "torch._" not in text.replace("torch.__", ""), path.name
             assert "._python_dispatch" not in text, path.name

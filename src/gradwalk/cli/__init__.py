@@ -10,6 +10,8 @@ import typer
 from gradwalk import __version__
 from gradwalk.cli.console import PLAIN_SIGNS, console
 from gradwalk.cli.course import course
+from gradwalk.cli.diff import diff
+from gradwalk.cli.doctor import doctor
 from gradwalk.cli.functions import functions
 from gradwalk.cli.run import run
 from gradwalk.cli.studio import site, studio
@@ -26,7 +28,9 @@ _HELP = (
     '  gradwalk walk "tanh(x*w + b)" x=2 w=-3 b=7 --svg neuron.svg\n'
     "  gradwalk walk model.py:loss\n"
     "  gradwalk studio\n"
-    "  gradwalk run --watch train.py --lr 3e-4\n\n"
+    "  gradwalk doctor train.py --lr 3e-4\n"
+    "  gradwalk run --watch train.py --lr 3e-4\n"
+    "  gradwalk diff before.trace after.trace\n\n"
     "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
     "them). Separate several with ; and gradwalk differentiates the last one.\n\n"
     "The forward pass computes every node from its inputs. The backward pass starts at the last "
@@ -40,13 +44,15 @@ app.command(
     context_settings={"ignore_unknown_options": True}
 )(walk)
 app.command()(functions)
+app.command()(diff)
 app.add_typer(course, name="course")
 app.command(context_settings={"ignore_unknown_options": True})(studio)
 app.command()(site)
-app.command(
-    # Arguments after the program belong to it.
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)(run)
+for command in (run, doctor):
+    app.command(
+        # Arguments after the program belong to it.
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+    )(command)
 
 
 @app.callback(invoke_without_command=True)

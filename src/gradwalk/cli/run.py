@@ -6,8 +6,9 @@ import importlib.util
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ import typer
 
 from gradwalk.cli.console import fail, panel
 from gradwalk.graph.source import own_files
+from gradwalk.inspect.trace.routes import wrapped
 
 _watching = panel("Options for --watch")
 FOUND = 3  # the status if something was found
@@ -112,42 +114,67 @@ def _run_watched(
 ) -> int:
     if importlib.util.find_spec("torch") is None:
         raise fail("--watch is for programs that use PyTorch. Fix: pip install 'gradwalk[torch]'")
+    from gradwalk.torch.watch.loop_notes import loop_faults
     from gradwalk.torch.watch.step_report import StepStopped, free_path
     from gradwalk.torch.watch.watch import Watch
 
     # Absolute, because the program may change its directory.
     folder = free_path(Path("gradwalk-report").resolve()) if out is None else Path(out).resolve()
     watched = Watch(None, None, folder=folder, record_from=record_from, **limits)
-    status = _run(path, arguments, StepStopped)
+    status = _run(path, arguments, StepStopped, partial(_out_of_memory, watched, folder))
     watched.remove()
     if not watched.reports:
         with suppress(StepStopped):
             watched.check_parameters()
     if not watched.reports:
-        return status
+        faults = loop_faults(watched)
+        for fault in faults:
+            typer.echo("\n".join(wrapped(f"gradwalk: {fault}.", "", "  ")), err=True)
+        return FOUND if faults else status
     report = watched.reports[0]
+    if report.summary is not None:  # every rank has written its own report
+        report._stopped_rank.tell(report, partial(typer.echo, err=True))
+        return FOUND
     report.save_text(folder)
     typer.echo(f"gradwalk: {report}\nreport:    {folder}", err=True)
     return FOUND
 
 
-def _run(path: Path, arguments: list[str], stopped: type[Exception] | tuple[()] = ()) -> int:
-    """Run a program as Python does; return its status. `stopped` exceptions are reported later."""
+def _out_of_memory(watched: Any, folder: Path, error: Exception) -> int:
+    """Explain an out-of-memory error; return the status that an error of the program gives."""
+    from gradwalk.torch.memory.out_of_memory import out_of_memory
+
+    report = out_of_memory(error, watched._reached)
+    if report is None:
+        return 1
+    report.save_text(folder)
+    typer.echo(f"gradwalk: {report}\nreport:    {folder}", err=True)
+    return FOUND
+
+
+def _run(
+    path: Path,
+    arguments: list[str],
+    stopped: type[Exception] | tuple[()] = (),
+    explain: Callable[[Exception], int] = lambda error: 1,
+) -> int:
+    """Run a program as Python does; return its status. `stopped` exceptions are reported later;
+    `explain` is asked about others."""
     try:
-        with _as_program(path, arguments):
+        with as_program(path, arguments):
             runpy.run_path(str(path), run_name="__main__")
     except stopped:
         return FOUND
     except SystemExit as left:
-        return _status(left)
+        return status_of(left)
     except Exception as error:
-        _print_traceback(error)
-        return 1
+        print_traceback(error)
+        return explain(error)
     return 0
 
 
 @contextmanager
-def _as_program(path: Path, arguments: list[str]) -> Iterator[None]:
+def as_program(path: Path, arguments: list[str]) -> Iterator[None]:
     """Set sys.argv, and put the program's folder first in sys.path."""
     argv, first = sys.argv, sys.path[:1]
     sys.argv = [str(path), *arguments]
@@ -158,7 +185,7 @@ def _as_program(path: Path, arguments: list[str]) -> Iterator[None]:
         sys.argv, sys.path[:1] = argv, first
 
 
-def _status(left: SystemExit) -> int:
+def status_of(left: SystemExit) -> int:
     """The exit status of a SystemExit, as in Python."""
     if left.code is None:
         return 0
@@ -168,7 +195,7 @@ def _status(left: SystemExit) -> int:
     return 1
 
 
-def _print_traceback(error: Exception) -> None:
+def print_traceback(error: Exception) -> None:
     """Print a traceback without the frames that started the program."""
     trace: Any = error.__traceback__
     while trace is not None and (

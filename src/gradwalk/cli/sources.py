@@ -24,7 +24,7 @@ from gradwalk.printers.scalars import number
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
 
-_IN_A_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<function>[^\W\d]\w*)?(?:\(\s*\))?)?")
+IN_A_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<function>[^\W\d]\w*)?(?:\(\s*\))?)?")
 DEEPEST = 6  # the most lines of a failed program that are shown
 _NAMED = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<value>.+)", re.DOTALL)
 
@@ -77,7 +77,7 @@ def source_of(text: str, given: Sequence[str]) -> Source:
         names = [pair.partition("=")[0].strip() for pair in given]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"{twice} is given twice")
-    match = _IN_A_FILE.fullmatch(text.strip())
+    match = IN_A_FILE.fullmatch(text.strip())
     if match is not None:
         return _from_file(Path(match["path"]), match["function"] or "", values)
     return _from_expression(text, values)
@@ -124,7 +124,7 @@ def _from_expression(text: str, values: dict[str, float]) -> Source:
 
 
 def _from_file(path: Path, name: str, values: dict[str, float]) -> Source:
-    function = _function(path, name)
+    function = function_in(path, name)
     arguments, assumed = _arguments(function, name, values)
     with record() as recorded:
         with _told(f"{name}() of {path}", arguments):
@@ -174,7 +174,7 @@ def _told(what: str, arguments: dict[str, Value]) -> Iterator[None]:
         raise ValueError("\n".join(lines)) from error
 
 
-def _function(path: Path, name: str) -> Callable[..., Any]:
+def function_in(path: Path, name: str) -> Callable[..., Any]:
     """Run the file as a module and return the function."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")

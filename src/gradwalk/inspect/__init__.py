@@ -5,6 +5,8 @@ second, and returns a small report (`report.py`).
 """
 
 from gradwalk.inspect.diff.diff import diff as diff
+from gradwalk.inspect.diff.side_by_side import side_by_side as side_by_side
+from gradwalk.inspect.doctor.doctor import doctor
 from gradwalk.inspect.expression.parser import expression
 from gradwalk.inspect.health.health import health
 from gradwalk.inspect.health.monitor import Monitor
@@ -30,7 +32,7 @@ from gradwalk.nn import composites as _composites  # noqa: F401, a trace may hav
 
 __all__ = [
     "Edge", "Group", "Monitor", "Sweep", "Trace", "TraceNode", "Walk", "audit", "bugs",
-    "compare", "derive", "element", "every_order", "expression", "find_nan", "gradcheck",
+    "compare", "derive", "doctor", "element", "every_order", "expression", "find_nan", "gradcheck",
     "gradgradcheck", "health",
     "load_trace", "nudge", "open_op", "record", "run_order", "run_recipes", "save_trace",
     "saved_memory", "scope", "show", "unfolded", "walk", "why", "why_no_grad",

@@ -70,6 +70,16 @@ def plain(value: Any) -> Any:
     return value
 
 
+def json_safe(value: Any) -> Any:
+    """Replace NaN and inf by text, which JSON lacks."""
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: json_safe(item) for name, item in value.items()}
+    return [json_safe(item) for item in value] if isinstance(value, list) else value
+
+
 def _field_names(value: Any) -> list[str]:
     public = [f.name for f in fields(value) if not f.name.startswith("_")]
     return [name for name in public if not isinstance(getattr(value, name), Trace)]

@@ -9,24 +9,27 @@ import torch
 from gradwalk.engine.errors import AutogradError
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.doctor.observer import TorchObserver as observer
 from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
+from gradwalk.torch.record.freed_graphs import FREED
 from gradwalk.torch.record.module_calls import ModuleNames, outermost_alive
 from gradwalk.torch.record.recorder import TorchRecorder
+from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.values import array_of
-from gradwalk.torch.watch.watch import recorded_again
+from gradwalk.torch.watch.watched_things import recorded_again
 
 __all__ = [
     "adam",
     "array_of",
     "moves",
     "name_of",
+    "observer",
+    "randomness",
     "recorder",
     "structure_of",
     "tensor_of",
     "trace_of",
 ]
-
-FREED = "backward through the graph a second time"
 
 
 def recorder(budget: int | None) -> TorchRecorder:
@@ -122,3 +125,9 @@ def adam(parameters: list[Any], rate: float) -> torch.optim.Optimizer:
 def tensor_of(array: Any) -> torch.Tensor:
     """A tensor with the elements of an array."""
     return torch.tensor(array)
+
+
+def randomness() -> Randomness:
+    """The states of the global generators, which `restore()` brings back."""
+    devices = {torch.device("cuda", i) for i in range(torch.cuda.device_count())}
+    return Randomness.now({device for device in devices if private.has_rng(device)})

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from gradwalk.torch import private
+from gradwalk.torch.private_distributed import memory_may_be_freed
 
 # NumPy lacks these dtypes; float32 represents all their values.
 _AS_FLOAT32 = frozenset(
@@ -38,6 +39,8 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
             return None  # its own memory, if any, does not hold its values
         try:
             plain = plain.detach()
+            if plain.is_cpu and memory_may_be_freed():
+                plain = plain.clone()
             if plain.layout != torch.strided:
                 plain = plain.to_dense()
             if plain.dtype in _AS_FLOAT32:

@@ -17,8 +17,10 @@ class PortedGPT2:
     `engine` is `torch` or `gradwalk`, `nn` its functional namespace.
     """
 
-    def __init__(self, engine: Any, functional: Any, weights: dict[str, Any], plan: str) -> None:
-        self.engine, self.functional, self.plan = engine, functional, plan
+    def __init__(
+        self, engine: Any, functional: Any, weights: dict[str, Any], plan: str, rope: bool = False
+    ) -> None:
+        self.engine, self.functional, self.plan, self.rope = engine, functional, plan, rope
         self.layers = 1 + max(int(n.split(".")[2]) for n in weights if ".h." in n)
         self.heads = 2
         self.weights: dict[str, Any] = {}
@@ -79,9 +81,62 @@ class PortedGPT2:
         q, k, v = (both[..., i * width : (i + 1) * width] for i in range(3))
         shape = (batch, time, self.heads, width // self.heads)
         q, k, v = (part.reshape(shape).permute(0, 2, 1, 3) for part in (q, k, v))
+        if self.rope:
+            q, k = self._turned(q), self._turned(k)
+        if self.plan == "rope twice" and at == "h.1.attn.":
+            k = self._turned(k)  # HERE rope twice
         size = width if self.plan == "attention scale" else width // self.heads
         scores = (q / math.sqrt(size)) @ k.mT
         future = engine.tensor(np.triu(np.ones((time, time), bool), 1))
         weights_of = engine.where(future, engine.tensor(-math.inf), scores).softmax(-1)
         out = (weights_of @ v).permute(0, 2, 1, 3).reshape(batch, time, width)
         return out @ weights[at + "c_proj.weight"] + weights[at + "c_proj.bias"]
+
+    def _turned(self, x: Any) -> Any:
+        """Rotary positions: pairs of elements turned by the angle of their time."""
+        time, half = x.shape[-2], x.shape[-1] // 2
+        rates = 100.0 ** (-np.arange(half) / half)
+        angles = np.outer(np.arange(time), rates).astype(np.float32)
+        cos, sin = self.engine.tensor(np.cos(angles)), self.engine.tensor(np.sin(angles))
+        one, other = x[..., :half], x[..., half:]
+        return self.engine.cat([one * cos - other * sin, one * sin + other * cos], -1)
+
+
+class PortedResNet:
+    """A small residual network from its state dict, in functions of either engine."""
+
+    def __init__(self, engine: Any, functional: Any, weights: dict[str, Any], plan: str) -> None:
+        self.engine, self.functional, self.plan = engine, functional, plan
+        self.weights: dict[str, Any] = {}
+        for name, array in weights.items():
+            if plan == "transposed weight" and name == "blocks.1.conv1.weight":
+                array = np.ascontiguousarray(array.swapaxes(-1, -2))
+            tensor = engine.tensor(array)
+            if array.dtype.kind == "f" and "running" not in name:
+                tensor.requires_grad = True
+            self.weights[name] = tensor
+
+    def __call__(self, images: Any, labels: Any) -> Any:
+        """The cross entropy of the classes."""
+        x = self._conv(images, "stem", "norm").relu()
+        for block in (1, 0) if self.plan == "layer order" else (0, 1):
+            h = self._conv(x, f"blocks.{block}.conv1", f"blocks.{block}.norm1").relu()
+            h = self._conv(h, f"blocks.{block}.conv2", f"blocks.{block}.norm2")
+            if self.plan == "dropout left on" and block == 1:
+                h = self.functional.dropout(h, 0.2)
+            if self.plan == "dtype" and block == 1:
+                h = h.to(self.engine.float16).to(self.engine.float32)
+            x = h.relu() + x if self.plan == "relu before the sum" else (h + x).relu()
+        x = x.amax((2, 3)) if self.plan == "another pooling" else x.mean((2, 3))
+        logits = x @ self.weights["head.weight"].mT + self.weights["head.bias"]
+        reduction = "sum" if self.plan == "another reduction" else "mean"
+        return self.functional.cross_entropy(logits, labels, reduction=reduction)
+
+    def _conv(self, x: Any, conv: str, norm: str) -> Any:
+        weights = self.weights
+        x = self.functional.conv2d(x, weights[f"{conv}.weight"], padding=1)
+        eps = 1e-3 if self.plan == "another epsilon" and norm == "blocks.1.norm2" else 1e-5
+        mean, spread = weights[f"{norm}.running_mean"], weights[f"{norm}.running_var"]
+        scale = weights[f"{norm}.weight"] / (spread + eps).sqrt()
+        shift = weights[f"{norm}.bias"] - mean * scale
+        return x * scale.reshape(-1, 1, 1) + shift.reshape(-1, 1, 1)

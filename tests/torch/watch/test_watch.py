@@ -50,11 +50,13 @@ class Watching:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.handles: list[Any] = []
+        self.options: dict[str, Any] = {}
 
     def __call__(self, model: Any, optimizer: Any) -> None:
-        self.handles.append(watch(model, optimizer, folder=self.folder))
+        self.handles.append(watch(model, optimizer, folder=self.folder, **self.options))
 
-    def stop(self, loop: Callable[[bool, Any], Trained]) -> StepReport:
+    def stop(self, loop: Callable[[bool, Any], Trained], **options: Any) -> StepReport:
+        self.options = options
         with pytest.raises(StepStopped) as stopped:
             loop(True, self)
         assert str(stopped.value) == str(stopped.value.report)
@@ -155,8 +157,14 @@ def test_an_explosion(watching: Watching) -> None:
     assert report.rerun == "statements"
 
 
-def test_an_update_that_makes_nan_of_finite_gradients(watching: Watching) -> None:
+def test_an_update_that_would_write_nan(watching: Watching) -> None:
     report = watching.stop(training.bad_update)
+    assert (report.kind, report.step, report.mechanism) == ("spike", BAD_STEP - 1, "rate")
+    assert "from 0.01 to inf" in report.why
+
+
+def test_an_update_that_makes_nan_of_finite_gradients(watching: Watching) -> None:
+    report = watching.stop(training.bad_update, explosion=math.inf)
     assert (report.kind, report.step) == ("update", BAD_STEP)
     assert f"the update of step {BAD_STEP - 1} wrote it" in report.seen
     assert "lr=inf" in report.seen

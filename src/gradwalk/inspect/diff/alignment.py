@@ -161,10 +161,10 @@ class Alignment:
         """Whether A's recorded value may be B's float64 one, as far as numbers tell."""
         eps, own = self.a.precision(a), self.b.precision(b)
         if self.b.node(b).is_leaf:
-            if not self.b.node(b).needs_grad:
-                return distance <= min(_ROOM * max(eps, own), _COARSEST)
-            # a parameter is the same, or rounded to another dtype
-            return distance <= 4 * min(eps, own) or is_rounded(self.a.value(a), self.b.value(b))
+            # A parameter is the same, or rounded to another dtype; a table may be computed anew.
+            room = 4 if self.b.node(b).needs_grad else _ROOM
+            near = distance <= min(room * min(eps, own), _COARSEST)
+            return near or is_rounded(self.a.value(a), self.b.value(b))
         eps = max(eps, own) if b.node in self.opaque else eps
         return distance <= min(max(_ROOM * eps, 1e-12), _COARSEST)
 
@@ -173,6 +173,7 @@ class Alignment:
         one = self.a.node(a)
         return (
             one.is_leaf != node.is_leaf,
+            moves(one) != moves(node),
             one.op != node.op,
             one.metas[a.output][0] != node.metas[b.output][0],
             self._names(self.a.trace, a.node) != self._names(self.b.trace, b.node),

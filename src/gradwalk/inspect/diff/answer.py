@@ -101,6 +101,8 @@ class TraceDifference(Report):
     total: int  # operations of B
     a: Trace = field(repr=False)
     b: Trace = field(repr=False)
+    # nodes of B -> of A and the accumulated error; also leaves, and operations that only move
+    counterparts: dict[int, tuple[int, float | None]] = field(default_factory=dict)
 
     DATA = ("equal", "first", "findings", "operations", "weights", "notes", "names", "aligned",
             "total")  # fmt: skip
@@ -122,10 +124,19 @@ class TraceDifference(Report):
         lines = self._headline()
         lines += [line for note in self.notes for line in wrapped(note, "  ", "  ")]
         lines += self.table(ROWS)
-        if self.findings:
-            lines += ["", *str(self.findings[0]).splitlines()]
-        lines += self._more()
-        return "\n".join(lines)
+        return "\n".join(lines + self._told())
+
+    def in_full(self) -> str:
+        """Every aligned operation and every weight, then what `str()` says of the differences."""
+        lines = [*self._headline(), *self.table(), "", "weight of B  <-  of A"]
+        for one in self.weights:
+            text = f"{one.b or 'nothing'}  <-  {one.a or 'nothing'}  {one.how}"
+            lines += wrapped(text, "  ", "    ")
+        return "\n".join([*lines, *self._told()])
+
+    def _told(self) -> list[str]:
+        first = ["", *str(self.findings[0]).splitlines()] if self.findings else []
+        return first + self._more()
 
     def _headline(self) -> list[str]:
         count = len(self.findings)
@@ -133,8 +144,9 @@ class TraceDifference(Report):
         equal = "No operation differs by more than rounding."
         a, b = self.names
         named = "" if self.names == ("A", "B") else f"A is {a}, B is {b}; "
-        counted = f"{named}{self.aligned} of {self.total} operations of B are values of A too."
-        return [first if count else equal, *wrapped(counted, "", "  ")]
+        between = "" if self.aligned == self.total else "; the others are steps between these"
+        counted = f"{named}{self.aligned} of {self.total} operations of B have a counterpart in A"
+        return [first if count else equal, *wrapped(f"{counted}{between}.", "", "  ")]
 
     def _more(self) -> list[str]:
         rest = self.findings[1:]
@@ -160,9 +172,7 @@ class TraceDifference(Report):
             shown, left_out = rows, 0
         if not shown:
             return []
-        cells: list[tuple[str, ...]] = [
-            ("operation of B", "in A", "own", "accumulated", "gradient", "")
-        ]
+        cells: list[tuple[str, ...]] = [("in A", "in B", "own", "accum.", "gradient", "")]
         cells += [_row(row) for row in shown]
         lines = ["", *(line[:80] for line in columns(cells))]
         return lines + ([f"({left_out} more operations)"] if left_out else [])
@@ -170,12 +180,12 @@ class TraceDifference(Report):
 
 def _row(row: AlignedOperation) -> tuple[str, ...]:
     return (
-        _cut(f"{row.b.module}: {row.b.op}" if row.b.module else row.b.op, 26),
-        _cut(row.a.op, 14),
+        _cut(f"{row.a.module}: {row.a.op}" if row.a.module else row.a.op, 28),
+        _cut(f"{row.b.module}: {row.b.op}" if row.b.module else row.b.op, 18),
         error(row.own),
         error(row.accumulated),
         error(row.gradient),
-        f"<- {row.verdict}" if row.verdict else "",
+        f"< {row.verdict}" if row.verdict else "",
     )
 
 

@@ -42,7 +42,7 @@ class RegionDifference:
 
     def finding(self) -> FoundDifference:
         """The most telling of several explanations."""
-        for told in (self._weights, self._arrangement, self._mask, self._sequence):
+        for told in (self._swapped, self._weights, self._arrangement, self._mask, self._sequence):
             found = told()
             if found is not None:
                 return found
@@ -107,6 +107,26 @@ class RegionDifference:
             fits = [(n, x) for n, x in unread if self._could_be_the_same(x, leaf)]
             if fits:
                 return self._another(fits[0][0], other, fits[0][1], leaf, known)
+        return None
+
+    def _swapped(self) -> FoundDifference | None:
+        """That A's operation on the same numbers reads another weight."""
+        class_of, pairs = self.alignment.a.class_of, self.alignment.pairs
+        for other, edge, leaf in self._reads(self.ops_b, self.b):
+            read = [pairs.get(e) for _, e in other.edges if leaf_of(self.b, e) is None]
+            if not read or None in read or leaf not in pairs:
+                continue
+            wanted = {class_of(pair.a) for pair in read if pair is not None}
+            twins = [
+                (node, x)
+                for node in (self.a.nodes[i] for i in self.alignment.a.used)
+                if node.op == other.op and wanted <= {class_of(e) for _, e in node.edges}
+                for position, e in node.edges
+                if position == other.args.index(edge) and (x := leaf_of(self.a, e)) is not None
+            ]
+            kind = class_of(pairs[leaf].a)
+            if twins and all(class_of(x) != kind for _, x in twins):
+                return self._another(twins[0][0], other, twins[0][1], leaf, pairs[leaf])
         return None
 
     def _could_be_the_same(self, x: Edge, y: Edge) -> bool:
@@ -183,7 +203,7 @@ class RegionDifference:
     def _sequence(self) -> FoundDifference | None:
         """Compare two regions of the same kind of operations, one by one."""
         named_a, named_b = [n.op for n in self.ops_a], [n.op for n in self.ops_b]
-        if named_a == named_b:
+        if named_a == named_b or len(named_a) == len(named_b) == 1:
             for one, other in zip(self.ops_a, self.ops_b):
                 settings = _settings(one, other)
                 if settings:
@@ -211,28 +231,39 @@ class RegionDifference:
         """The first operation of B whose result is not among those inside A's operations."""
         inside = inner_values(self.alignment, self.pair)
         one = self.a.nodes[self.pair.a.node]
-        matched: InnerValue | None = None
+        matched = ""
         for other in self.ops_b:
             value = self.alignment.exact.get(Edge(other.index))
             if other.index == self.pair.b.node or value is None:
                 break
-            same = [v for v in inside if v.value.size == value.size and _same(value, v.value)]
+            same = [v.op for v in inside if v.value.size == value.size and _same(value, v.value)]
             if not same:
                 break
             matched = same[0]
-        beside = [v for v in inside if matched is None or v.order > matched.order]
-        twin = next((v for v in beside if v.op == other.op), None)
-        if twin is not None and matched is not None:
+        twin = self._twin(other, inside)
+        if twin is not None:
             settings = [f"a constant of {other.op} is {short(x)} in A and {short(y)} in B"
                         for x, y in zip(twin.numbers, _numbers(other)) if x != y]  # fmt: skip
-            if settings:
-                within = f", inside {one.op}" if twin.inside else ""
-                why = f"{'; '.join(settings)}{within}."
-                return self._found("operation", one, other, why, "give both the same constant.")
+            within = f", inside {one.op}" if twin.inside else ""
+            why = f"{'; '.join(settings)}{within}."
+            return self._found("operation", one, other, why, "give both the same constant.")
         why = f"A computes {chain(self.ops_a)}, B {chain(self.ops_b)}, from the same numbers."
-        if matched is not None:
-            why += f" They agree up to {matched.op}."
+        if matched:
+            why += f" They agree up to {matched}."
         return self._found("operation", one, other, why, SAME)
+
+    def _twin(self, other: TraceNode, inside: list[InnerValue]) -> InnerValue | None:
+        """The operation inside A's that differs from one of B in a constant only."""
+        given = [self.alignment.exact.get(e) for _, e in other.edges]
+        for inner in inside:
+            if inner.op != other.op or inner.numbers == tuple(_numbers(other)):
+                continue
+            pairs = zip(inner.operands, given, strict=False)
+            if len(inner.operands) == len(given) and all(
+                y is not None and x.size == y.size and _same(y, x) for x, y in pairs
+            ):
+                return inner
+        return None
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -260,11 +291,16 @@ def _numbers(node: TraceNode) -> list[float]:
 
 def _settings(one: TraceNode, other: TraceNode) -> list[str]:
     """The settings and constants in which two operations of one kind differ."""
+    names = dict.fromkeys((*one.attrs, *other.attrs))
+    if one.op != other.op:  # layer_norm and standardize_affine both have an eps
+        names = {name: None for name in one.attrs if name in other.attrs}
     found = [
         f"{name} is {_plain(one.attrs.get(name))} in A and {_plain(other.attrs.get(name))} in B"
-        for name in dict.fromkeys((*one.attrs, *other.attrs))
+        for name in names
         if str(one.attrs.get(name)) != str(other.attrs.get(name))
     ]
+    if one.op != other.op:
+        return found
     return found + [
         f"a constant of {one.op} is {short(x)} in A and {short(y)} in B"
         for x, y in zip(_numbers(one), _numbers(other))

@@ -24,7 +24,7 @@ class InnerValue:
     op: str
     value: Any
     numbers: tuple[float, ...]  # constants among the operands
-    order: int
+    operands: tuple[Any, ...]  # the others
     inside: bool
 
 
@@ -38,7 +38,7 @@ def inner_values(alignment: Alignment, pair: Pair) -> list[InnerValue]:
             _opened(node, args, found, 0)
         value = alignment.a.value(Edge(index))
         if value is not None:
-            _add(found, node, value, inside=False)
+            _add(found, node, args, value, inside=False)
     return found
 
 
@@ -65,9 +65,12 @@ def _opened(node: TraceNode, args: list[Any], found: list[InnerValue], depth: in
         _opened(inside, operands, found, depth + 1)
         value = doubles(inside.value)
         if value is not None:
-            _add(found, inside, value, inside=True)
+            _add(found, inside, operands, value, inside=True)
 
 
-def _add(found: list[InnerValue], node: TraceNode, value: Any, inside: bool) -> None:
-    numbers = tuple(float(x) for x in node.args if isinstance(x, int | float))
-    found.append(InnerValue(node.op, value, numbers, len(found), inside))
+def _add(
+    found: list[InnerValue], node: TraceNode, args: list[Any], value: Any, inside: bool
+) -> None:
+    numbers = tuple(float(x) for x in args if isinstance(x, int | float))
+    arrays = tuple(doubles(x) for x in args if isinstance(x, np.ndarray))
+    found.append(InnerValue(node.op, value, numbers, arrays, inside))

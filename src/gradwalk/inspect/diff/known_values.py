@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from typing import Any
 
@@ -76,6 +77,12 @@ class KnownValues:
             eps = max([eps, *inputs])
         self._precision[edge] = eps
         return eps
+
+    @functools.cached_property
+    def coarsest(self) -> float:
+        """The lowest precision of any value."""
+        outputs = (Edge(i, k) for i in self.used for k in range(len(self.trace.nodes[i].metas)))
+        return max(map(self.precision, outputs), default=0.0)
 
     def class_of(self, edge: Edge) -> Any:
         """A key that is the same for all outputs with the same numbers, however arranged."""

@@ -117,6 +117,14 @@ def fits_bfloat16(kept: Kept) -> bool:
     return not (bits & 0xFFFF).any()
 
 
+def round_to(array: Any, eps: float) -> Any:
+    """The nearest numbers of this precision: float16 or bfloat16."""
+    if precision_name(eps) == "float16":
+        return array.astype(np.float16).astype(np.float64)
+    mantissa, exponent = np.frexp(array)
+    return np.ldexp(np.rint(mantissa * 256) / 256, exponent)
+
+
 def is_rounded(one: Any, other: Any) -> bool:
     """Whether one of two arrays is the other, rounded to float16 or bfloat16, perhaps moved."""
     if one.size != other.size:

@@ -42,7 +42,22 @@ class Check(NamedTuple):
         return function(observed)
 
 
+_LOOP = "inspect.doctor.training_loop"
+_TOOLS = "inspect.doctor.tools"
 CHECKS: tuple[Check, ...] = (  # cheapest first
+    Check("a learning rate that is 0, dies or grows", "inspect.doctor.rates", "wrong_rates", "run"),
+    Check("gradients left over from the step before", _LOOP, "left_over", "run"),
+    Check("gradients cleared before step() used them", _LOOP, "erased", "run"),
+    Check("steps without a backward pass", _LOOP, "steps_without_backward", "run"),
+    Check("an optimizer that forgets its state", _LOOP, "remade", "run"),
+    Check("an eps that is 0 in the parameters' dtype", _LOOP, "vanished_eps", "run"),
+    Check("parameters in no optimizer", "inspect.doctor.held_parameters", "not_held"),
+    Check("accumulation without division", "inspect.doctor.loss_scale", "accumulation", "run"),
+    Check("a sum over the batch that diverges", "inspect.doctor.loss_scale", "summed_loss", "run"),
+    Check("NaN and inf", _TOOLS, "nonfinite"),
+    Check("parameters without a gradient", _TOOLS, "without_gradient"),
+    Check("vanishing, exploding, dead or saturated layers", _TOOLS, "unhealthy"),
+    Check("wrong derivatives", _TOOLS, "wrong_backwards", "run"),
     Check("a loss of the wrong thing", "inspect.silent.of_step", "losses"),
     Check("a softmax over the wrong axis", "inspect.silent.of_step", "softmaxes"),
     Check("weights shared or copied by mistake", "inspect.silent.of_step", "weights"),

@@ -21,11 +21,12 @@ class ObservedCall:
 
 @dataclass
 class ObservedPass:
-    """One backward pass that adds to `.grad`."""
+    """One backward pass that added to the gradients of an optimizer's parameters."""
 
     loss: float | None  # None if its root is not one number
-    line: SourceLine | None = None
-    before: float = 0.0  # norm of the gradients it adds to
+    line: SourceLine | None
+    before: float  # norm of the gradients that it added to
+    after: float
 
 
 @dataclass
@@ -39,9 +40,11 @@ class ObservedStep:
     number: int  # counted from 0
     run: ObservedRun
     optimizer: Any = None  # the one that steps; None if the program has none
-    passes: list[ObservedPass] = field(default_factory=list)  # since the step before
+    passes: list[ObservedPass] = field(default_factory=list)  # since its last step
     rates: list[float] = field(default_factory=list)  # learning rates of the optimizer's groups
-    gradient_norm: float | None = None
+    gradient_norm: float | None = None  # that it steps with; None if there is no gradient
+    line: SourceLine | None = None  # of the step
+    moved: bool = False  # without an optimizer: whether the parameters changed since the last
     trace: Trace | None = None  # of a recorded step: forward and backward, without the update
     calls: list[ObservedCall] = field(default_factory=list)  # of a recorded step
 
@@ -62,15 +65,44 @@ class ObservedStep:
 
 
 @dataclass
+class Replaced:
+    """A module of a model that the program replaced by another."""
+
+    name: str  # of the attribute
+    line: SourceLine | None
+    time: int  # counts what the program makes; see `ObservedOptimizer.time`
+
+
+@dataclass
+class ObservedOptimizer:
+    """An optimizer, and where it was made."""
+
+    optimizer: Any
+    line: SourceLine | None = None
+    time: int = 0
+
+    @property
+    def parameters(self) -> list[Any]:
+        """The parameters in its groups."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+
+@dataclass
 class ObservedRun:
     """A training run."""
 
-    engine: str = ""  # "torch" or "gradwalk"; "" if nothing was differentiated
+    engine: str = ""  # "PyTorch" or "gradwalk"
     steps: list[ObservedStep] = field(default_factory=list)
-    optimizers: list[Any] = field(default_factory=list)
+    optimizers: list[ObservedOptimizer] = field(default_factory=list)
     models: list[Any] = field(default_factory=list)  # that the program itself called
+    replaced: list[Replaced] = field(default_factory=list)
+    schedule_lines: dict[SourceLine, int] = field(default_factory=dict)  # calls of scheduler.step
+    passes: int = 0  # backward passes
+    trained: set[int] = field(default_factory=set)  # parameters that had a gradient, by `id`
+    remade: int = 0  # optimizers that were made again for the same parameters
+    harmed: bool = False  # a step was stopped: NaN, inf or an explosion
     error: BaseException | None = None  # what ended the program
-    stopped: bool = False  # by the doctor, before the program's own end
+    stopped: str = ""  # why the doctor ended the program before its own end
 
     @property
     def recorded(self) -> list[ObservedStep]:

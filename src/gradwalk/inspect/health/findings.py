@@ -57,6 +57,7 @@ class Finding(Report):
     confidence: str = ""  # of a finding of the doctor: "certain", "likely" or "possible"
     basis: str = ""  # what the confidence rests on
     _nodes: set[int] = field(default_factory=set)  # what it was seen at, besides the factors
+    _about: set[int] = field(default_factory=set)  # parameters that get no gradient, by `id`
 
     @property
     def chain(self) -> str:

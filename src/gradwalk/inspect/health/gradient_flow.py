@@ -262,7 +262,7 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
             elif ratio > limits.exploding:
                 large.append((ratio, layer))
     findings = []
-    small = [(ratio, layer) for ratio, layer in small if ratio or not _will_recover(anatomy, layer)]
+    small = [(ratio, layer) for ratio, layer in small if ratio or not _is_no_fault(anatomy, layer)]
     if small:
         findings.append(_flow(anatomy, min(small, key=itemgetter(0)), small, growing=False))
     if large:
@@ -270,8 +270,14 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
     return findings
 
 
-def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
-    """Whether the gradient ends only at zero weights that do receive a gradient."""
+def _is_no_fault(anatomy: Anatomy, layer: Layer) -> bool:
+    """Whether a gradient of 0 is that of one call among others, or ends only at zero weights.
+
+    The result of a call may be sliced away: the last step of a language model predicts nothing.
+    Zero weights that do receive a gradient move on.
+    """
+    if norm_of(anatomy.sweep.grad(layer.weight)) > 0:
+        return True
     zeros = [f for f in anatomy.factors(layer.node) if f.value == 0]
     return bool(zeros) and all(
         f.weight_norm == 0 and norm_of(anatomy.sweep.grad(anatomy.layer_at[f.node].weight)) > 0

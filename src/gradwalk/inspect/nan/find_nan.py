@@ -7,14 +7,12 @@ inf. A constant inf (a mask of -inf) is not a cause by itself.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.nan import causes
 from gradwalk.inspect.nan.answer import FoundNan, Operand
@@ -29,11 +27,11 @@ from gradwalk.inspect.nan.nonfinite import (
     has_nan,
     is_bad,
 )
+from gradwalk.inspect.nan.targets import trace_and_root
 from gradwalk.inspect.no_grad.cuts import Cause
 from gradwalk.inspect.report import short, telling
 from gradwalk.inspect.trace.array_statistics import Statistics
-from gradwalk.inspect.trace.live import guest, is_tensor, is_torch_tensor, numbers_of
-from gradwalk.inspect.trace.recorder import as_trace, current, record
+from gradwalk.inspect.trace.live import is_tensor, numbers_of
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, steps_at
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
@@ -55,7 +53,7 @@ def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
     >>> bool(gw.find_nan((p + 1).log().sum()))
     False
     """
-    trace, root, called = _trace_and_root(target, budget)
+    trace, root, called = trace_and_root(target, budget)
     return _Search(trace, root).answer(called)
 
 
@@ -104,7 +102,15 @@ class _Search:
 
     def _forward(self, sink: int, sweep: Sweep | None) -> FoundNan:
         test = self.numbers.nan if self._is_nan(sink) else self.numbers.bad
-        producers, chain = self._producers([sink], test)
+        answer = self._origin([sink], test)
+        answer.reached = [f"the loss ({self._shown(sink)})"]
+        if sweep is not None:
+            answer.reached += self._bad_gradients(sweep)
+        return answer
+
+    def _origin(self, ends: list[int], test: Callable[[Any], bool]) -> FoundNan:
+        """Describe where what fails the test at `ends` began."""
+        producers, chain = self._producers(ends, test)
         producers = self._past_masks(producers, chain)
         first = self.trace.nodes[producers[0]]
         became = None
@@ -118,9 +124,6 @@ class _Search:
         answer.became = None if became is None else PathStep.at(self.trace, became.index)
         answer.passed = steps_at(self.trace, sorted(chain - {first.index}))
         answer.others = steps_at(self.trace, [i for i in producers[1:] if i != first.index])
-        answer.reached = [f"the loss ({self._shown(sink)})"]
-        if sweep is not None:
-            answer.reached += self._bad_gradients(sweep)
         return answer
 
     def _shown(self, index: int) -> str:
@@ -186,6 +189,9 @@ class _Search:
 
     def _described(self, node: TraceNode) -> FoundNan:
         if node.is_leaf:
+            user = self._user_of_number(node)
+            if user is not None:
+                return self._written(user, user.value, float(node.value))
             return self._given_leaf(node)
         constant = next((a for a in node.args if isinstance(a, np.ndarray) and is_bad(a)), None)
         if constant is not None:  # a saved operand of an unrecorded graph
@@ -224,6 +230,18 @@ class _Search:
             elif isinstance(argument, (int, float)):
                 operands.append(Operand(f"the constant {short(float(argument))}", None, ""))
         return operands
+
+    def _user_of_number(self, leaf: TraceNode) -> TraceNode | None:
+        """The operation that a number without a line of its own was written for: x[0] = inf."""
+        node = leaf
+        while not leaf.needs_grad and leaf.line is None and is_array(leaf.value):
+            users = self.trace.consumers[node.index]
+            if np.size(leaf.value) != 1 or not users:
+                break
+            node = self.trace.nodes[users[0][0]]
+            if node.op not in ("alias", "clone", "cast"):
+                return node
+        return None
 
     def _given_leaf(self, node: TraceNode) -> FoundNan:
         """The NaN was there before the first operation."""
@@ -311,6 +329,9 @@ class _Search:
 
     def _pushed(self, index: int, position: int, sweep: Sweep) -> FoundNan:
         node = self.trace.nodes[index]
+        nans = [edge.node for _, edge in node.edges if self.numbers.nan(edge)]
+        if nans:
+            return self._swallowed(index, nans, sweep)
         contribution: Any = sweep.pushed[index][position]
         element = self._element(node, contribution, sweep)
         there = There.of(self.numbers, node, element, self.numbers.of(Edge(index)))
@@ -326,6 +347,21 @@ class _Search:
         answer.operands = self._operands(there)
         answer.masked_by = None if hider is None else PathStep.at(self.trace, hider)
         answer.passed = self._onward(index, sweep)
+        answer.reached = self._bad_gradients(sweep)
+        return answer
+
+    def _swallowed(self, index: int, ends: list[int], sweep: Sweep) -> FoundNan:
+        """A NaN of the forward pass that did not reach the loss, but comes back in a gradient.
+
+        A fused attention gives finite numbers for a query with NaN; an index leaves a row out.
+        """
+        answer = self._origin(ends, self.numbers.nan)
+        waiting, seen = deque([index]), {index}
+        while waiting and self._is_nan(waiting[0]):
+            after = {consumer for consumer, _ in self.trace.consumers[waiting.popleft()]} - seen
+            waiting.extend(sorted(after))
+            seen |= after
+        answer.masked_by = PathStep.at(self.trace, waiting[0]) if waiting else None
         answer.reached = self._bad_gradients(sweep)
         return answer
 
@@ -433,44 +469,3 @@ def _summary(kept: Kept) -> str:
     parts += [f"{known.nans} NaN"] if known.nans else []
     parts += [f"{known.infs} infinite"] if known.infs else []
     return ", ".join(parts)
-
-
-# -- what to search --------------------------------------------------------------------------------
-
-
-def _trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None, bool]:
-    """The trace, the node in question if any, and whether a function was called."""
-    if target is None or isinstance(target, Trace):
-        return as_trace(target), None, False
-    if callable(target):
-        with _recording(budget) as trace:
-            result = target()
-        if hasattr(result, "_backward") and not hasattr(result, "_array"):
-            return record(result), None, True  # Values are recorded from their graph
-        known = trace.lookup(result) if is_tensor(result) else None
-        return trace, known, True
-    known_trace = current()
-    if known_trace is not None:
-        index = known_trace.lookup(target)
-        if index is not None:
-            return known_trace, index, False
-    if not is_tensor(target) and not hasattr(target, "_backward"):
-        raise TypeError(
-            "find_nan takes a function to call, a loss (a Value or a Tensor), or a trace, not "
-            f"{type(target).__name__}"
-        )
-    try:
-        return record(target), None, False
-    except AutogradError as error:
-        raise AutogradError(
-            "find_nan: the backward pass has freed the numbers of this graph.\n"
-            "Fix: find_nan(lambda: step()), which records what the function computes, or "
-            f"compute inside `with gradwalk{'.torch' * is_torch_tensor(target)}.record():`."
-        ) from error
-
-
-def _recording(budget: int | None) -> Any:
-    """A recording of a function that may use PyTorch, if PyTorch is loaded."""
-    if "torch" in sys.modules:
-        return guest().recorder(budget)
-    return record(budget=budget)

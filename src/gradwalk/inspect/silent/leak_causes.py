@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.inspect.silent.leaks import Leak
+from gradwalk.inspect.trace.trace import Trace
 
 _SOFTMAX = frozenset(("softmax", "log_softmax", "safe_softmax", "logsumexp"))
 _ATTENTION = frozenset(("attention", "masked_attention", "grouped_attention"))
 _BATCH_NORM = frozenset(("batch_norm", "batch_norm_update"))
-_RECURRENT = ("lstm", "gru", "rnn")  # beginnings
+_RECURRENT = ("lstm", "gru", "rnn")  # beginnings of ops and of module classes
 _MOVES = frozenset(
     ("reshape", "permute", "flip", "roll", "getitem", "index_select", "gather", "concatenate",
      "stack", "expand", "unfold", "repeat", "as_strided")
@@ -44,7 +45,7 @@ def time_leak(leak: Leak) -> tuple[str, str]:
             "it reads later positions: it is padded on both sides.",
             "pad on the left only: F.pad(x, (dilation * (kernel - 1), 0)) and padding=0.",
         )
-    if op.startswith(_RECURRENT):
+    if is_recurrent(leak.trace, leak.node.index):
         return "it runs backward in time.", "bidirectional=False."
     if _is_batch_norm(leak):
         return _batch_norm(leak, "positions")
@@ -83,7 +84,7 @@ def row_leak(leak: Leak) -> tuple[str, str]:
             f"it normalises{axis}, over the batch.",
             "a softmax over the classes, the keys or the features: dim=-1.",
         )
-    if op in _SOFTMAX or op in _ATTENTION or op.startswith(_RECURRENT):
+    if op in _SOFTMAX or op in _ATTENTION or is_recurrent(leak.trace, leak.node.index):
         return (
             "it takes the rows of the batch for positions in time.",
             "batch_first=True, or inputs of shape (time, batch, features).",
@@ -103,6 +104,12 @@ def row_leak(leak: Leak) -> tuple[str, str]:
     if _reduces(leak):
         return f"it reduces{axis}, over the batch.", "reduce over the features, not over the batch."
     return _unknown(leak, "rows of the batch")
+
+
+def is_recurrent(trace: Trace, index: int) -> bool:
+    """Whether an operation is a recurrent layer, or one of those that make up such a layer."""
+    names = [group.class_name.lower() for group in trace.group_path(index)[-1:]]
+    return any(name.startswith(_RECURRENT) for name in (trace.nodes[index].op, *names))
 
 
 def _is_batch_norm(leak: Leak) -> bool:

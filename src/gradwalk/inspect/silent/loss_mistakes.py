@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.inspect.silent.step_parts import Head, StepParts
+from gradwalk.inspect.silent.step_parts import WHOLE, Head, StepParts
 from gradwalk.inspect.trace.trace import Edge, Trace
 
 _LOGITS = frozenset(("binary_cross_entropy_logits", "binary_cross_entropy_with_logits"))
@@ -37,6 +37,7 @@ def loss_mistakes(trace: Trace) -> Iterator[LossMistake]:
     for head in parts.heads:
         yield from _not_log_probabilities(parts, head)
         yield from _twice_sigmoid(parts, head)
+        yield from _targets_below_zero(parts, head)
     yield from _broadcast(parts)
 
 
@@ -134,6 +135,26 @@ def _twice_sigmoid(parts: StepParts, head: Head) -> Iterator[LossMistake]:
             f"binary cross entropy with logits applies a sigmoid itself; here it gets the result "
             f"of a {made.op}, so no chance below 0.5 or above 0.73 can be predicted.",
             f"pass the logits, without the {made.op}; apply it where you predict.",
+        )
+
+
+def _targets_below_zero(parts: StepParts, head: Head) -> Iterator[LossMistake]:
+    """Cross entropy with targets that are no probabilities: logits of a teacher, say."""
+    if head.node.op not in ("mul", "cross_entropy", "kl_div"):
+        return
+    made = parts.trace.nodes[parts.source(head.prediction, WHOLE).node]
+    targets = parts.values(head.target)
+    if targets is None or targets.dtype.kind != "f" or targets.ndim < 2:
+        return
+    if head.node.op == "mul" and made.op != "log_softmax":
+        return
+    if targets.shape == parts.shape(head.prediction) and targets.min(initial=0.0) < 0:
+        yield LossMistake(
+            "targets",
+            head.target.node,
+            "the targets of a cross entropy are probabilities; here some are negative, so the loss "
+            "has no lower bound.",
+            "softmax of the targets, if they are logits.",
         )
 
 

@@ -13,17 +13,17 @@ import numpy as np
 
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.report import short
-from gradwalk.inspect.silent.leak_causes import row_leak, time_leak
+from gradwalk.inspect.silent.leak_causes import is_recurrent, row_leak, time_leak
 from gradwalk.inspect.silent.leaks import Leak, LeakSearch
 from gradwalk.inspect.silent.other_numbers import is_mask, other_numbers
 from gradwalk.inspect.silent.replayed import Replays
-from gradwalk.inspect.silent.step_parts import Head, StepParts
+from gradwalk.inspect.silent.step_parts import WHOLE, Head, StepParts
 from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.trace import Edge, Trace
 
 MOST_ROWS = 2  # of which each costs a forward pass
 # Over these axes items may be meant to meet: without a batch, they are the positions.
-_MEETING = ("attention", "masked_attention", "grouped_attention", "lstm", "gru", "rnn", "conv")
+_MEETING = ("attention", "masked_attention", "grouped_attention", "conv")
 _BY_INDEX = frozenset(("getitem", "index_select", "gather", "scatter_add", "index_add", "scatter"))
 
 
@@ -31,12 +31,12 @@ def mixed_rows(trace: Trace) -> list[Finding]:
     """Whether a row of the batch changes what is compared with the target of another row."""
     parts = StepParts(trace)
     for head, goal in _goals(parts):
-        count = parts.shape(parts.source(head.target))[0]
+        count = parts.shape(parts.source(head.target, WHOLE))[0]
         entries = [e for e in parts.entries(goal) if parts.shape(e)[:1] == (count,)]
         entries = [e for e in entries if not is_mask(parts.values(e)) and not _square(parts, e)]
         if not entries or count < 2 or (parts.shape(goal) or (1,))[0] % count:
             continue
-        if (0, 1) in next_positions(parts, head, entries):
+        if any(axis == 0 for axis, _ in next_positions(parts, head, entries)):
             continue  # the first axis is time
         if _independent_along_second(parts, goal, head, entries):
             continue
@@ -69,17 +69,16 @@ def leaking_future(trace: Trace) -> list[Finding]:
     parts = StepParts(trace)
     for head, goal in _goals(parts):
         entries = [e for e in parts.entries(goal) if not is_mask(parts.values(e))]
-        for axis, shift in next_positions(parts, head, entries):
-            found = _future_finding(parts, head, goal, entries, axis, shift)
+        for axis, length in next_positions(parts, head, entries):
+            found = _future_finding(parts, goal, entries, axis, length)
             if found is not None:
                 return [found]
     return []
 
 
 def _future_finding(
-    parts: StepParts, head: Head, goal: Edge, entries: list[Edge], axis: int, shift: int
+    parts: StepParts, goal: Edge, entries: list[Edge], axis: int, length: int
 ) -> Finding | None:
-    length = max(parts.shape(e)[axis] for e in entries if len(parts.shape(e)) > axis)
     along = [e for e in entries if parts.shape(e)[axis : axis + 1] == (length,)]
     middle = max(1, length // 2)
     kept = np.arange(length) < middle
@@ -90,8 +89,8 @@ def _future_finding(
     return _finding(
         "future leaks",
         leak,
-        f"the targets are the inputs {shift} position{'s' * (shift > 1)} later, and the "
-        f"predictions see them: {leak.node.op} carries later positions into earlier ones; {why}",
+        "the targets are the inputs one position later, and the predictions see them: "
+        f"{leak.node.op} carries later positions into earlier ones; {why}",
         fix,
         change,
         f"the step was computed again with the inputs from position {middle} on changed, and "
@@ -111,7 +110,7 @@ def _goals(parts: StepParts) -> Iterator[tuple[Head, Edge]]:
     """The predictions that meet targets, as logits where a log_softmax over the classes follows."""
     for head in parts.heads:
         goal = head.prediction
-        node = parts.trace.nodes[goal.node]
+        node = parts.trace.nodes[parts.source(goal, WHOLE).node]
         if node.op == "log_softmax" and head.node.op == "nll_loss" and node.attrs["axis"] == 1:
             goal = node.edges[0][1]
         if parts.values(goal) is not None:
@@ -119,8 +118,8 @@ def _goals(parts: StepParts) -> Iterator[tuple[Head, Edge]]:
 
 
 def next_positions(parts: StepParts, head: Head, entries: list[Edge]) -> list[tuple[int, int]]:
-    """The axis, and by how much, along which the target is an input shifted to the left."""
-    target = parts.values(parts.source(head.target))
+    """The axis along which the target is an input one position later, and its length."""
+    target = parts.values(parts.source(head.target, WHOLE))
     compared = parts.values(head.target)
     if target is None or compared is None:
         return []
@@ -130,7 +129,7 @@ def next_positions(parts: StepParts, head: Head, entries: list[Edge]) -> list[tu
         for wanted in (compared, target):
             for axis in range(min(given.ndim, 2)):
                 if _is_shifted(given, wanted, axis):
-                    found.append((axis, 1))
+                    found.append((axis, given.shape[axis]))
     return list(dict.fromkeys(found))
 
 
@@ -175,8 +174,11 @@ def _independent_along_second(
 
 def _meets_first(parts: StepParts, goal: Edge, entries: list[Edge]) -> bool:
     """Whether the first axis is walked over by a recurrence or attention, as time is."""
-    names = {parts.trace.nodes[i].op for i in parts.trace_between(entries, goal)}
-    return any(name.startswith(_MEETING) for name in names)
+    return any(_meets(parts.trace, i) for i in parts.trace_between(entries, goal))
+
+
+def _meets(trace: Trace, index: int) -> bool:
+    return trace.nodes[index].op.startswith(_MEETING) or is_recurrent(trace, index)
 
 
 def _square(parts: StepParts, edge: Edge) -> bool:
@@ -195,7 +197,7 @@ def _may_mix(parts: StepParts, leak: Leak, entries: list[Edge]) -> bool:
     if op in _BY_INDEX and any("int" in trace.nodes[e.node].metas[e.output][1] for e in data):
         return True  # messages along given edges
     pair = any(len(clean.axes) == 2 and not clean.merged for clean in leak.operands)
-    if pair or op.startswith(_MEETING):
+    if pair or _meets(trace, leak.node.index):
         return not any(_has_inner_axis(parts.values(e)) for e in entries)
     reduces = "axis" in leak.node.attrs or "axes" in leak.node.attrs
     if reduces and op in ("mean", "var", "std", "sum", "norm"):

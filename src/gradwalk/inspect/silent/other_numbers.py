@@ -11,8 +11,8 @@ def is_mask(array: Any) -> bool:
     """Whether an array says which numbers count: booleans, one constant, infinite numbers."""
     if array.dtype.kind == "b" or not array.size:
         return True
-    if array.dtype.kind == "f":
-        return not np.isfinite(array).all()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return True
     return bool((array == array.flat[0]).all())
 
 

@@ -14,17 +14,17 @@ import numpy as np
 
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.report import short
+from gradwalk.inspect.silent.leak_causes import is_recurrent
 from gradwalk.inspect.silent.leaks import Leak, LeakSearch
 from gradwalk.inspect.silent.replayed import Replays
 from gradwalk.inspect.silent.step_parts import Head, StepParts
 from gradwalk.inspect.trace.routes import group_name, leading_to
-from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.inspect.trace.trace import Edge, Shape, Trace
 
 FEWEST = 3  # numbers of padding in a batch, which chance does not make
 _AVERAGES = frozenset(("mean", "max", "amax", "min", "logsumexp", "var", "std"))
 _WEIGHTED = frozenset(("softmax", "safe_softmax", "attention", "masked_attention",
                        "grouped_attention"))  # fmt: skip
-_RECURRENT = ("lstm", "gru", "rnn")
 
 
 @dataclass(frozen=True)
@@ -96,17 +96,16 @@ def _is_padding(where: Any, same: Any) -> bool:
 def _counted(parts: StepParts, head: Head, padded: Padded) -> Finding | None:
     """Whether predictions at padding take part in the loss."""
     trace, goal = parts.trace, head.prediction
-    where = _like(padded.where, parts.shape(parts.source(head.target)), parts.shape(head.target))
-    targets = parts.values(head.target)
-    if where is None or targets is None:
+    values = parts.values(goal)
+    if values is None:
         return None
-    values = np.array(parts.values(goal))
-    at = _positions(where, parts.shape(head.target), values.shape)
+    at = _positions(padded.where, parts.shape(head.target), values.shape)
     if at is None:
         return None
     replays = Replays(trace, [goal], [Edge(trace.root)])
-    other = values.copy()
+    other = np.array(values).reshape(_long(values.shape))
     other[at] = other[at] + np.random.default_rng(0).standard_normal(other[at].shape)
+    other = other.reshape(values.shape)
     before, after = (
         float(np.ravel(t.nodes[trace.root].value)[0])
         for t in (replays.unchanged, replays.run({goal: other.astype(values.dtype)}))
@@ -129,22 +128,18 @@ def _counted(parts: StepParts, head: Head, padded: Padded) -> Finding | None:
     )
 
 
-def _like(where: Any, source: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    """Where targets belong to padding; None if they do not have its shape.
-
-    Targets that are one position later end one position earlier.
-    """
-    if shape[:2] == where.shape or source[:2] == where.shape:
-        return where
-    if len(shape) == 1 and shape[0] == where.size:
-        return where
-    return None
+def _long(shape: Shape) -> Shape:
+    """A shape without axes of length 1."""
+    return tuple(n for n in shape if n > 1)
 
 
-def _positions(where: Any, target: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    """The same positions as an index of a prediction."""
-    if len(target) == 1 and shape[0] == where.size:
+def _positions(where: Any, target: Shape, prediction: Shape) -> Any:
+    """Padded positions as an index of a prediction; None if targets are not one per position."""
+    wanted, shape = _long(target), _long(prediction)
+    if wanted == (where.size,) and shape[0] == where.size:
         return (where.reshape(-1),)
+    if wanted[:2] != where.shape:
+        return None
     if shape[:2] == where.shape:
         return (where,)
     if len(shape) == 3 and (shape[0], shape[2]) == where.shape:  # (batch, classes, time)
@@ -205,12 +200,12 @@ def _meaning(parts: StepParts, leak: Leak, padded: Padded) -> tuple[str, str] | 
             f"{op} is taken over padded positions too.",
             "(x * mask).sum(1) / mask.sum(1), where mask is 1 at positions that count.",
         )
-    if op in ("getitem", "index_select", "select") and _is_recurrent(parts, leak):
+    if op in ("getitem", "index_select", "select") and _follows_recurrence(parts, leak):
         return (
             "the last position of a shorter row is padding, after which the state was read.",
             "the state at each row's own end: pack_padded_sequence, or out[arange, lengths - 1].",
         )
-    if op.startswith(_RECURRENT):
+    if is_recurrent(leak.trace, leak.node.index):
         return (
             f"{op} runs on over padding, and its last state is used.",
             "pack_padded_sequence, or out[arange, lengths - 1].",
@@ -226,10 +221,7 @@ def _is_zero(parts: StepParts, leak: Leak, padded: Padded) -> bool:
     return not values[padded.where].any()
 
 
-def _is_recurrent(parts: StepParts, leak: Leak) -> bool:
+def _follows_recurrence(parts: StepParts, leak: Leak) -> bool:
     """Whether what an operation reads comes from a recurrent layer, as one op or as many."""
-    trace = parts.trace
-    before = leading_to(trace, [leak.node.index])
-    names = {g.class_name.lower() for i in before for g in trace.group_path(i)}
-    names |= {trace.nodes[i].op for i in before}
-    return any(name.startswith(_RECURRENT) for name in names)
+    before = leading_to(parts.trace, [leak.node.index])
+    return any(is_recurrent(parts.trace, index) for index in before)

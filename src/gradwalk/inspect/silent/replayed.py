@@ -34,7 +34,7 @@ class Replays:
         follows: set[int] = set()
         for edge in self.places:
             follows.update(reached(trace, edge.node, self._follows))
-        leading = leading_to(trace, {edge.node for edge in goals})
+        leading = _with_custom_functions(trace, {edge.node for edge in goals})
         known = {edge.node for edge in self.places}
         self.nodes = sorted((follows & leading) - known)
         metas = (shape for i in self.nodes for shape, _ in trace.nodes[i].metas)
@@ -46,7 +46,7 @@ class Replays:
     def _follows(self, consumer: int, argument: int) -> bool:
         """Whether a change is carried on; a mask that was computed from data stays."""
         node = self.trace.nodes[consumer]
-        return node.needs_grad or node.op in MOVES or node.note == "no_grad"
+        return node.needs_grad or node.op in MOVES or bool(node.note)
 
     def run(self, changes: dict[Edge, Any]) -> Trace:
         """The trace with these results changed; raise NotReplayable at an unknown operation."""
@@ -63,6 +63,18 @@ class Replays:
             values.update({Edge(index, k): out for k, out in enumerate(outputs)})
             other.nodes[index] = replace(node, values=outputs)
         return other
+
+
+def _with_custom_functions(trace: Trace, goals: set[int]) -> set[int]:
+    """All that lead to some results, the operations inside custom Functions included."""
+    leading = leading_to(trace, goals)
+    for index in sorted(leading, reverse=True):
+        node = trace.nodes[index]
+        if not node.is_leaf and op_of(node) is None:
+            edges = (same_value(trace, node, k) for k in range(len(node.metas)))
+            inside = {edge.node for edge in edges if edge is not None}
+            leading |= leading_to(trace, inside - leading)
+    return leading
 
 
 def _computed(trace: Trace, node: TraceNode, values: dict[Edge, Any]) -> list[Any]:

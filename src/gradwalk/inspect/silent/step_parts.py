@@ -18,7 +18,11 @@ LOSSES = frozenset(
      "binary_cross_entropy_with_logits", "l1_loss", "soft_margin_loss", "nll_loss2d")
 )  # fmt: skip
 # What leaves the numbers of an operand as they are, or moves them.
-MOVES = frozenset(("reshape", "expand", "permute", "clone", "cast", "getitem", "split", "detach"))
+MOVES = frozenset(
+    ("reshape", "expand", "permute", "clone", "cast", "getitem", "split", "detach", "alias",
+     "unbind")
+)  # fmt: skip
+WHOLE = MOVES - {"getitem", "split", "unbind"}  # of these, what leave nothing out
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ class StepParts:
                 continue
             used = [c for c, _ in self.trace.consumers[index] if c in leading]
             if any(self.trace.nodes[c].needs_grad for c in used):
-                found.append(self.source(Edge(index), MOVES - {"getitem", "split"}))
+                found.append(self.source(Edge(index), WHOLE))
         return [edge for edge in dict.fromkeys(found) if self.values(edge) is not None]
 
     def shape(self, edge: Edge) -> Shape:

@@ -5,15 +5,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import activation
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise import comparison, remainders
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.elementwise.choice import where
-from gradwalk.ops.linear import matmul
+from gradwalk.ops.linear import matmul, matrices
 from gradwalk.ops.network.softmax import softmax_op
-from gradwalk.ops.reduce.reduction import amax_op, amin_op, mean_op, std_op, sum_op, var_op
+from gradwalk.ops.reduce.reduction import (
+    amax_op,
+    amin_op,
+    in_dtype,
+    mean_op,
+    prod_op,
+    std_op,
+    sum_op,
+    var_op,
+)
+from gradwalk.ops.reduce.scan import cumprod_op, cumsum_op
 from gradwalk.ops.reduce.statistics import nansum
 from gradwalk.ops.shape import joining, rearranging
 
@@ -78,7 +90,34 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float, alpha: float) -
     return matmul._added(input, product, beta, alpha)
 
 
+@composed()
+def solve_triangular(a: Any, b: Any, *, upper: bool, left: bool, unitriangular: bool) -> Any:
+    """X with A X = B (X A = B if not `left`), of the triangle of A that `upper` names."""
+    if unitriangular:
+        eye = np.eye(a.shape[-1], dtype=a.dtype)
+        a = (rearranging.triu(a, 1) if upper else rearranging.tril(a, -1)) + eye
+    else:
+        a = rearranging.triu(a) if upper else rearranging.tril(a)
+    return matrices.solve(a, b, left=left)
+
+
 # -- statistics ------------------------------------------------------------------------------------
+
+
+def _converted(op: Op) -> None:
+    """Register an op together with a cast before it."""
+
+    def reduction(x: Any, *, axis: Axes, keepdim: bool, dtype: Any) -> Any:
+        return in_dtype(dtype, lambda y: op(y, axis=axis, keepdim=keepdim), x)
+
+    def scan(x: Any, *, axis: int, dtype: Any) -> Any:
+        return in_dtype(dtype, lambda y: op(y, axis=axis), x)
+
+    composite(f"{op.name}_in_dtype", reduction if "keepdim" in op.attributes else scan)
+
+
+for _reduces in (sum_op, mean_op, prod_op, cumsum_op, cumprod_op):
+    _converted(_reduces)
 
 composite("nansum", lambda x, *, axis, keepdim: nansum(x, axis, keepdim))
 

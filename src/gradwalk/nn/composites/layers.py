@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import normalization, pooling
 from gradwalk.nn.functional.attention import scaled_dot_product_attention
 from gradwalk.ops.core.op import Shape
+from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network.convolution import conv_input
 from gradwalk.ops.network.recurrent import lstm_op
 from gradwalk.ops.reduce.norms import vector_norm
 from gradwalk.ops.reduce.reduction import mean_op, var_op
 from gradwalk.ops.shape.reshaping import reshape
+from gradwalk.tensors.apply import wrap
 
 Names = tuple[str, ...]
 
@@ -63,6 +67,44 @@ def upsample(
 ) -> Any:
     wanted = size if scales is None else None
     return pooling.interpolate(x, wanted, scales, mode, align_corners)
+
+
+@composed(x="g through the transposed weights")
+def upsample_smooth(x: Any, *, mode: str, size: Shape, scales: tuple[float | None, ...]) -> Any:
+    """Resize with a filter that is as wide as the output's pixels: no aliasing."""
+    rows, columns = (
+        _weights(_FILTERS[mode], n, m, scale).astype(x.dtype)
+        for n, m, scale in zip(x.shape[-2:], size, scales)
+    )
+    return matmul(matmul(wrap(rows), x), wrap(columns.T))
+
+
+def _weights(shape: Any, n: int, m: int, scale: float | None) -> Any:
+    """The weight of each of n elements in each of m."""
+    filter, support = shape
+    step = n / m if scale is None else 1 / scale
+    width = max(step, 1.0)
+    middle = step * (np.arange(m)[:, None] + 0.5)
+    first = np.maximum(np.trunc(middle - support * width + 0.5), 0)
+    last = np.minimum(np.trunc(middle + support * width + 0.5), n)
+    place = np.arange(n)[None, :]
+    inside = (place >= first) & (place < last)
+    found = np.where(inside, filter((place - middle + 0.5) / width), 0)
+    return found / found.sum(1, keepdims=True)
+
+
+def _triangle(x: Any) -> Any:
+    return np.maximum(1 - np.abs(x), 0)
+
+
+def _cubic(x: Any, a: float = -0.5) -> Any:
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+_FILTERS = {"bilinear": (_triangle, 1), "bicubic": (_cubic, 2)}  # with half their widths
 
 
 # -- normalization ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import shuffle
+from gradwalk.ops import TABLE
 from gradwalk.ops.index import indexing as by_index
 from gradwalk.ops.index import picking
 from gradwalk.ops.shape import rearranging, reshaping
@@ -75,3 +76,17 @@ composite(
 @composed()
 def index_put_added(x: Any, values: Any, *indices: Any, index: tuple[Any, ...]) -> Any:
     return x + picking.put_addend(x, index, indices, values)
+
+
+# -- through views ---------------------------------------------------------------------------------
+
+composite("read_view", lambda base, *, chain: by_index.through(base, chain))
+
+
+@composed()
+def change_view(
+    base: Any, *others: Any, chain: tuple[Any, ...], op: str, place: int, attrs: dict[str, Any]
+) -> Any:
+    """A tensor after an op has changed a view of it; the view is the op's operand at `place`."""
+    operands = (*others[:place], by_index.through(base, chain), *others[place:])
+    return by_index.write_view(base, TABLE[op](*operands, **attrs), chain=chain)

@@ -371,4 +371,5 @@ write_view: Op = define(
         lambda g, chain: through(g, chain),
     ],
     shape=lambda base, value, *, chain: base,
+    broadcasts=True,
 )

@@ -117,9 +117,14 @@ class Reader:
         self.steps: list[GraphStep] = []
         self.unknown: list[tuple[str, str]] = []  # operation, where
         self.apart: set[Any] = set()  # operations to decompose before reading again
-        self._values = {
-            node: _stand_in(node.meta["val"]) for node in graph.nodes if "val" in node.meta
-        }
+        self.unsized: tuple[str, str] | None = None  # an operation whose shape depends on numbers
+        self._values: dict[torch.fx.Node, Any] = {}
+        for node in graph.nodes:
+            if _depends_on_numbers(node.meta.get("val")):
+                self.unsized = str(node.target), _where(node)
+                return
+            if "val" in node.meta:
+                self._values[node] = _stand_in(node.meta["val"])
         needed: set[torch.fx.Node] = set()
         for node in reversed(graph.nodes):
             if node.op == "output" or node in needed:
@@ -201,6 +206,15 @@ def tensor_of(source: Any) -> Any:
     if array is None:
         raise TypeError(f"a tensor of {source.dtype} on {source.device} has no values to import")
     return gradwalk.tensor(np.array(array), dtype=array.dtype)
+
+
+def _depends_on_numbers(value: Any) -> bool:
+    """Whether a value, or the shape of one, is only known when the graph runs."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_depends_on_numbers, value))
+    if isinstance(value, torch.Tensor):
+        return any(not isinstance(n, int) for n in value.shape)
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def _stand_in(value: Any) -> Any:

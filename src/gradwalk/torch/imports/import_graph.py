@@ -62,6 +62,11 @@ def import_graph(
     if reader.apart:
         program = torch_export.functional(graph, reader.apart)
         reader = Reader(program.graph)
+    if reader.unsized is not None:
+        operation, where = reader.unsized
+        read = "item() or tolist()" if "_local_scalar_dense" in operation else operation
+        what = f"the result of {read} decides a number or a shape"
+        raise torch_export.not_a_graph(module, what, f"\n  {where}")
     name = torch_export.name_of(module)
     if reader.unknown:
         raise Unsupported(name, reader.unknown)
@@ -116,8 +121,10 @@ class Imported(Module):
             elif spec.kind is OutputKind.USER_OUTPUT:
                 self._results.append(place)
             else:
+                own = any(s.target == spec.target for s in signature.input_specs)
+                what = "parameter" if own else "argument"
                 raise ValueError(
-                    f"{self._name} changes its argument {spec.target!r} in place. Fix: let it "
+                    f"{self._name} changes its {what} {spec.target!r} in place. Fix: let it "
                     "return the new value instead (x = x + 1, not x += 1)."
                 )
 

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
+import logging
 import operator
+import traceback
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
 
+from gradwalk.graph.source import SourceLine
 from gradwalk.torch import private
 from gradwalk.torch.translate import is_known
+from gradwalk.torch.user_lines import is_internal
 
 aten = torch.ops.aten
 Program = torch.export.ExportedProgram
@@ -77,21 +83,52 @@ def learned(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
     """Export a module on example arguments; the graph is not functional yet."""
-    with warnings.catch_warnings(), private.lines_kept(after=__file__):
-        warnings.simplefilter("ignore")  # about its own internals
+    with quiet(), private.lines_kept(after=__file__):
         try:
             program = torch.export.export(module, args, kwargs, strict=False)
         except Exception as error:
             try:
                 program = torch.export.export(module, args, kwargs, strict=True)
             except Exception:
-                raise ValueError(
-                    f"torch.export cannot make a graph of {name_of(module)}: {error}\nFix: give "
-                    "import_graph a part of it that is a graph (no branch on numbers, no item()), "
-                    "or record the program as it is with gradwalk.torch.record()."
-                ) from error
+                raise not_a_graph(module, *_what_failed(error)) from None
     _mark_stops(program)
     return program
+
+
+def not_a_graph(module: torch.nn.Module, what: str, where: str) -> ValueError:
+    """The error for a module whose graph would depend on numbers."""
+    return ValueError(
+        f"torch.export cannot make a graph of {name_of(module)}: {what}{where}\nFix: give "
+        "import_graph a part of it that is a graph (no branch on numbers, no item(), no shape that "
+        "depends on them), or record the program as it is with gradwalk.torch.record()."
+    )
+
+
+def _what_failed(error: Exception) -> tuple[str, str]:
+    """The first sentence of an error inside torch.export, and the user's line that it is about."""
+    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if type(error).__name__.startswith("GuardOnDataDependent"):
+        said = f"a shape or a branch depends on numbers ({said.strip().rstrip('.')})"
+    elif not isinstance(error, RuntimeError):
+        said = f"{type(error).__name__}: {said}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_internal(f.filename)]
+    if not frames:
+        return said, ""
+    last = frames[-1]
+    return said, f"\n  at {SourceLine(last.filename, last.lineno or 0, last.line or '', last.name)}"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence torch.export: it logs, warns and prints its own internals, and we report errors."""
+    before = logging.root.manager.disable
+    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(before)
 
 
 def name_of(module: torch.nn.Module) -> str:
@@ -102,7 +139,7 @@ def name_of(module: torch.nn.Module) -> str:
 
 
 def _mark_stops(program: Program) -> None:
-    """Insert STOP where gradients stop; turn views that require a layout into reshapes."""
+    """Insert STOP where gradients stop; undo choices that only PyTorch's kernels can make."""
     graph = program.graph
     region = getattr(torch.ops.higher_order, "wrap_with_set_grad_enabled", None)
     for node in list(graph.nodes):
@@ -112,6 +149,13 @@ def _mark_stops(program: Program) -> None:
             node.target = STOP
         elif node.target is aten.view.default:
             node.target = aten.reshape.default  # the functional graph may have another layout
+        elif node.target is aten.topk.default and len(node.args) == 5:
+            node.args = (*node.args[:4], True)  # the order of an unsorted result is unspecified
+        elif node.target is aten.sort.default:  # as is that of equal elements
+            names = ("dim", "descending")
+            node.target = aten.sort.stable
+            node.kwargs = dict(zip(names, node.args[1:])) | node.kwargs | {"stable": True}
+            node.args = node.args[:1]
         elif node.target is region and node.args[0] is False:  # no_grad()
             for user in list(node.users):
                 if user.target is operator.getitem:
@@ -136,8 +180,7 @@ def functional(program: Program, taken_apart: Iterable[Any] = ()) -> Program:
     for func in list(table.keys()):
         if func not in apart and is_known(func):
             table.pop(func)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         return program.run_decompositions(table)
 
 

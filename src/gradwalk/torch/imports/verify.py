@@ -98,6 +98,8 @@ def _check_step(
         _compare(mine.detach().numpy(), theirs, f"the {what} of {step.where()}", tolerance)
     if any(isinstance(a, Made) for a in step.args):
         return  # a new draw would differ: its gradient is checked with the whole
+    if not any(t.is_floating_point() for t in expected):
+        return  # integers have no gradients
     outputs = _with_graph(step, values, leaves)
     seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs]
     operands = [(f"operand {place.name}", ours[place], leaf) for place, leaf in leaves.items()]

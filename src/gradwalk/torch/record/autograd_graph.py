@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.torch import private
+from gradwalk.torch.record.freed_graphs import explain_freed, note_pass
 from gradwalk.torch.record.storages import Memories
 from gradwalk.torch.user_lines import caller, line_at
 from gradwalk.torch.values import form, form_of
@@ -36,6 +38,8 @@ class AutogradGraph:
         # are per thread.
         self._by_number: dict[int, list[tuple[int, str]]] = {}
         self._outputs: dict[tuple[int, int], int] = {}  # (node, PyTorch's output) -> the trace's
+        # The views from a tensor to the part of it that a node has changed.
+        self._chains: dict[int, tuple[Any, ...]] = {}
 
     # -- which node is which -----------------------------------------------------------------------
 
@@ -59,6 +63,11 @@ class AutogradGraph:
                     self._by_number[number].remove(made)
                     break
         return index
+
+    def line_of(self, grad_fn: Any) -> SourceLine | None:
+        """The line of an operation that this recording saw."""
+        index = None if is_leaf(grad_fn) else self.node(grad_fn)
+        return None if index is None else self.trace.nodes[index].line
 
     def edge_of(self, tensor: torch.Tensor) -> Edge | None:
         """The trace node and output of a tensor with an autograd node."""
@@ -121,10 +130,13 @@ class AutogradGraph:
             for source, output in grad_fn.next_functions
         ]
         outputs = private.outputs_of(grad_fn)
+        view = None if twin is None else self._through_view(grad_fn, twin, edges, outputs)
+        op, args, attrs = view or (_name(grad_fn), tuple(edges), {})
         node = TraceNode(
             index=0,
-            op=_name(grad_fn),
-            args=tuple(edges),
+            op=op,
+            args=args,
+            attrs=attrs,
             group=self.recorder._group if twin is None else twin.group,
             line=line if twin is None else twin.line,
             metas=tuple(_UNKNOWN_META if known is None else form(*known) for known in outputs),
@@ -135,11 +147,45 @@ class AutogradGraph:
         self._values_it_saved(grad_fn)
 
     def _written_by(self, grad_fn: Any) -> TraceNode | None:
-        """The operation that wrote through a view: its autograd node is made just before."""
+        """The operation that wrote through a view: its autograd node is made just before, or before
+        that of a copy of the old value."""
         if not grad_fn.name().endswith("CopySlices"):
             return None
-        made = self._by_number.get(private.number_of(grad_fn) - 1)
-        return self.trace.nodes[made[-1][0]] if made else None
+        for number in (private.number_of(grad_fn) - 1, private.number_of(grad_fn) - 2):
+            made = self._by_number.get(number)
+            if not made or self.trace.nodes[made[-1][0]].op != "clone":
+                return self.trace.nodes[made[-1][0]] if made else None
+        return None
+
+    def _through_view(
+        self, grad_fn: Any, twin: TraceNode, edges: list[Edge | None], outputs: Any
+    ) -> tuple[str, tuple[Any, ...], dict[str, Any]] | None:
+        """A change through a view, or the view after it, as an op: name, operands, attributes."""
+        name = operation_name(grad_fn)
+        if name == "AsStrided" and twin.index in self._chains:
+            return "read_view", tuple(edges), {"chain": self._chains[twin.index]}
+        views = [place for place, edge in twin.edges if self._is_view(edge)]
+        if name != "CopySlices" or not views or twin.op not in TABLE:
+            return None
+        edge: Any = twin.args[views[0]]
+        chain = []
+        while edge != edges[0] and self._is_view(edge):
+            made = self.trace.nodes[edge.node]
+            chain.append((TABLE[made.op], made.attrs, edge.output))
+            edge = made.args[0]
+        base = self.trace.nodes[edge.node].metas[edge.output]
+        if edges[0] not in (None, edge) or outputs[0] is None or form(*outputs[0]) != base:
+            return None
+        self._chains[twin.index] = attrs = tuple(reversed(chain))
+        if twin.op == "setitem" and twin.attrs["index"] == ("...",):
+            return "write_view", (edge, twin.args[1]), {"chain": attrs}
+        others = tuple(a for place, a in enumerate(twin.args) if place != views[0])
+        own = {"op": twin.op, "place": views[0], "attrs": twin.attrs}
+        return "change_view", (edge, *others), {"chain": attrs, **own}
+
+    def _is_view(self, edge: Edge) -> bool:
+        node = self.trace.nodes[edge.node]
+        return node.op in TABLE and TABLE[node.op].view and len(node.edges) == len(node.args) == 1
 
     def _values_it_saved(self, grad_fn: Any) -> None:
         """Take the tensors that autograd nodes saved as values of trace nodes."""
@@ -185,8 +231,10 @@ class AutogradGraph:
             yield
             self._note_results(call, sweep)
             self._tell_versions_apart(sweep)
+            note_pass(starts, lambda: sweep.line)
         except RuntimeError as error:
             self.memories.explain_overwritten(error, nodes, self.node)
+            explain_freed(error, starts, nodes, self.line_of)
             raise
         finally:
             for handle in filter(None, hooks):

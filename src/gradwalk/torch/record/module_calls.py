@@ -123,12 +123,23 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
     """Record every module call of this thread as a group."""
     running: list[Any] = recorder.running
 
+    added: dict[Any, Any] = {}  # our own last hook on a module that has hooks
+
     def enters(module: Any, args: Any) -> None:
         if threading.get_ident() == recorder.thread:
             running.append(module)
             recorder.entered_module(module)
+            if module._forward_hooks and module not in added:
+                added[module] = module.register_forward_hook(ends, always_call=True)
 
     def leaves(module: Any, args: Any, result: Any) -> None:
+        # The module's own hooks run after this one, and what they compute belongs to the module.
+        if module not in added:
+            ends(module, args, result)
+
+    def ends(module: Any, args: Any, result: Any) -> None:
+        if module in added:
+            added.pop(module).remove()
         if threading.get_ident() != recorder.thread or module not in running:
             return
         while True:  # a module whose own hook raised never reported its end

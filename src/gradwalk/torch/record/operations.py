@@ -59,3 +59,8 @@ def plain_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     plain = {name: value for name, value in given.items() if not list(tensors_in(value))}
     return {name: described(value) for name, value in plain.items() if value is not None}
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """The version counter of a tensor; tensors of inference mode have none."""
+    return -1 if tensor.is_inference() else tensor._version

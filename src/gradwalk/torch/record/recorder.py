@@ -42,6 +42,7 @@ from gradwalk.torch.record.operations import (
     gives,
     plain_arguments,
     tensors_in,
+    version_of,
     written_by,
     written_untold,
 )
@@ -53,7 +54,7 @@ from gradwalk.torch.values import array_of, form_of
 
 aten = torch.ops.aten
 DETACHES = frozenset((aten.detach.default, aten.detach_.default))
-TAKES_OUT = aten._local_scalar_dense.default
+CLONE, TAKES_OUT = aten.clone.default, aten._local_scalar_dense.default
 SCALES = aten._amp_update_scale_.default
 
 
@@ -157,6 +158,7 @@ class TorchRecorder(Recorder):
         self._silent = 0  # depth of suspensions
         self._judged = 0  # backward passes that a gradient scaler has judged
         self._last_number = -1  # of the last operation's autograd node
+        self._cloned = (0, -1)  # the tensor that was copied last, by id, and the number of its node
 
     def __enter__(self) -> Trace:
         super().__enter__()
@@ -325,9 +327,13 @@ class TorchRecorder(Recorder):
             return func(*args, **kwargs)
         if func is SCALES:
             self._judge_sweeps(found_inf=given[2])
+        written = list(written_by(func, args, kwargs))
+        if func is CLONE:
+            self._cloned = id(given[0]), number
+        elif written and (id(written[0]), number) == self._cloned:
+            newest, number = True, number - 1  # PyTorch made its node, then copied the old value
         belongs = newest and torch.is_grad_enabled() and any(t.requires_grad for t in given)
         known = translate(func, args, kwargs)
-        written = list(written_by(func, args, kwargs))
         if known is not None and known.op == LEAF and not (belongs and written):
             result = func(*args, **kwargs)
             for tensor in (*written, *tensors_in(result)):
@@ -491,8 +497,3 @@ class TorchRecorder(Recorder):
             return
         with self.graph.watched(call):
             yield
-
-
-def version_of(tensor: torch.Tensor) -> int:
-    """The version counter of a tensor; tensors of inference mode have none."""
-    return -1 if tensor.is_inference() else tensor._version

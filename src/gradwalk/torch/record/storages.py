@@ -12,6 +12,8 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.trace import Edge, Saved, Trace
 from gradwalk.torch import private
 
+OVERWRITTEN = "modified by an inplace operation"
+
 
 class HeldWeakly(list[Any]):
     """A list of live objects that holds PyTorch's tensors weakly."""
@@ -69,7 +71,8 @@ class Memories:
         places = []
         for name, tensor in saved:
             place = self._placed(name, tensor)
-            if place is not None and not (tensor.is_leaf and tensor.requires_grad):
+            whole = tensor if tensor._base is None else tensor._base  # a transposed weight
+            if place is not None and not (whole.is_leaf and whole.requires_grad):
                 places.append(place)
         self.trace.saved[index] = tuple(places)
 
@@ -89,7 +92,7 @@ class Memories:
         self, error: RuntimeError, nodes: list[Any], index_of: Callable[[Any], int | None]
     ) -> None:
         """Add to PyTorch's error which operation saved the tensor, and which one overwrote it."""
-        if "modified by an inplace operation" not in str(error):
+        if OVERWRITTEN not in str(error):
             return
         for grad_fn in reversed(nodes):
             index = index_of(grad_fn)
@@ -122,6 +125,6 @@ def _is_spoilt(grad_fn: Any) -> bool:
         try:
             getattr(grad_fn, name)
         except RuntimeError as error:
-            if "modified by an inplace operation" in str(error):
+            if OVERWRITTEN in str(error):
                 return True
     return False

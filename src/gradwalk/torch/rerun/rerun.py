@@ -22,6 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.ranks.alone import Answers, refuse_if_divided
 from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
 from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.rerun.call_stack import FrameSnapshot
@@ -113,11 +114,13 @@ class Rerun:
         optimizers: Iterable[torch.optim.Optimizer],
         keeper: Keeper,
         budget: int,
+        answers: Answers | None = None,
     ) -> None:
         self.models = list(models)
         self.optimizers = list(optimizers)
         self.keeper = keeper
         self.budget = budget
+        self.answers = answers  # of collectives, if this is one of several ranks
         self.losses: list[torch.Tensor] = []  # of the backward passes in the re-run
         self._gradients: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
         self._passes = 0  # backward passes in progress
@@ -142,6 +145,7 @@ class Rerun:
                     outcome.notes += notes
                     break
                 outcome.notes.append(f"{told}, and the fault did not occur again")
+                outcome.told = outcome.told or told
                 outcome.trace = outcome.trace or recorder.trace
         outcome.notes += [note for call in run.calls for note in call.changed_since()]
         return outcome
@@ -156,6 +160,7 @@ class Rerun:
         self._only_pushed = False
         what = "the model alone" if attempt == self._model else "the statements"
         try:
+            refuse_if_divided(model.module for model in self.models)
             return attempt(run, recorder)
         except NotRepeatable as error:
             outcome.notes.append(f"{what} could not be run again: {error}")
@@ -176,6 +181,21 @@ class Rerun:
                 return None
         same = bool(self.losses) and _same_bits(self.losses[-1], run.loss)
         return recorder.trace if same else None
+
+    def failed(self, run: Run) -> RuntimeError | None:
+        """Run the statements of a step whose backward failed again, recorded; their error.
+
+        A recording explains PyTorch's errors (record/backward_errors.py).
+        """
+        recorder = TorchRecorder(budget=self.budget)
+        with self._leaving_no_mark(run):
+            try:
+                self._statements(run, recorder)
+            except RuntimeError as error:
+                return error
+            except (Exception, LeftTheBlock):
+                return None
+        return None
 
     # -- two attempts ------------------------------------------------------------------------------
 
@@ -198,8 +218,10 @@ class Rerun:
             return told, []
         if _same_bits(self.losses[-1], run.loss):
             return f"{told}; the loss is the same bit for bit", []
+        answered = self.answers.note if self.answers is not None else ""
         return told, [
-            f"the second time, the loss is {_number(self.losses[-1])}, not {_number(run.loss)}: "
+            answered
+            or f"the second time, the loss is {_number(self.losses[-1])}, not {_number(run.loss)}: "
             "the step is not deterministic, or something changed afterwards"
         ]
 

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 from gradwalk.torch import private
-from gradwalk.torch.record.operations import tensors_in
-from gradwalk.torch.record.recorder import version_of
+from gradwalk.torch.record.operations import tensors_in, version_of
 from gradwalk.torch.rerun.call_stack import FrameSnapshot
 from gradwalk.torch.rerun.python_state import State
 from gradwalk.torch.rerun.rng_states import Randomness

@@ -32,7 +32,7 @@ __all__ = ["LEAF", "TABLE", "Known", "Made", "entry_name", "is_known", "translat
 @functools.cache
 def entry_name(func: Any) -> str:
     """The entry of an overload; the in-place `add_.Tensor` has that of `add.Tensor`."""
-    name, overload = func._schema.name.partition("::")[2], func._overloadname
+    name, overload = func._schema.name.removeprefix("aten::"), func._overloadname
     if f"{name}.{overload}" in TABLE:
         return f"{name}.{overload}"
     in_place = name.endswith("_") and not name.endswith("__")
@@ -41,7 +41,7 @@ def entry_name(func: Any) -> str:
 
 def is_known(func: Any) -> bool:
     """Whether some calls of an overload have a translation."""
-    return func.namespace == "aten" and entry_name(func) in TABLE
+    return entry_name(func) in TABLE
 
 
 def translate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known | None:

@@ -153,6 +153,14 @@ def _resizing(name: str, mode: str) -> None:
 for resizing, how in _MODES.items():
     _resizing(resizing, how)
 
+for smooth in ("bilinear", "bicubic"):
+    direct(
+        f"_upsample_{smooth}2d_aa", "upsample_smooth", "self",
+        when=lambda c: not c.align_corners and c.self.is_floating_point(),
+        mode=lambda c, smooth=smooth: smooth, size="output_size",
+        scales=lambda c: (c.scales_h, c.scales_w),
+    )  # fmt: skip
+
 # -- normalisation ---------------------------------------------------------------------------------
 
 

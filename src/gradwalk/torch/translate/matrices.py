@@ -15,6 +15,16 @@ same("addr", "self vec1 vec2", attrs="beta alpha")
 same("baddbmm addbmm", "self batch1 batch2", attrs="beta alpha")
 direct("linalg_cross", "cross", "self other", dim="dim")
 same("trace", "self")
+
+
+def _rows_in_groups(c: AtenCall) -> bool:
+    """Whether the rows of one matrix are divided among several: the experts of a mixture."""
+    shapes = c.self.dim() == 2 and c.mat2.dim() == 3 and c.offs is not None
+    return shapes and c.bias is None and c.values.get("out_dtype") in (None, c.self.dtype)
+
+
+direct("_grouped_mm", "grouped_matmul", "self mat2 offs", when=_rows_in_groups)
+direct("transformers::grouped_mm_fallback", "grouped_matmul", "input weight offs")
 direct(
     "matmul", lambda c: "matmul" if min(c.self.dim(), c.other.dim()) > 1 else "matmul_of_any",
     "self other",
@@ -42,6 +52,11 @@ direct("_linalg_slogdet", "slogdet", "A", (0, 1))
 direct(
     "linalg_qr", "qr", "A", (0, 1),
     when=lambda c: c.mode == "reduced" and c.A.shape[-2] >= c.A.shape[-1],
+)  # fmt: skip
+direct(
+    "linalg_solve_triangular", "solve_triangular", "self B", upper="upper",
+    left="left", unitriangular="unitriangular",
+    when=lambda c: c.self.dim() == c.B.dim() and c.self.shape[:-2] == c.B.shape[:-2],
 )  # fmt: skip
 direct(
     "_linalg_solve_ex", "solve", "A B",

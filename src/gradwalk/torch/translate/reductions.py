@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
-from gradwalk.torch.translate.table import AtenCall, direct, has_dims, keeps_dtype, same
+from gradwalk.ops import TABLE as OPS
+from gradwalk.torch.translate.table import (
+    AtenCall,
+    Known,
+    Made,
+    direct,
+    entry,
+    has_dims,
+    keeps_dtype,
+    numpy_dtype,
+    same,
+)
 
 BOTH = (0, 1)
+
+
+def _reducing(theirs: str, ours: str, **attrs: Callable[[AtenCall], Any]) -> None:
+    """Register overloads that may convert to another dtype before they reduce."""
+
+    @entry(*theirs.split())
+    def known(c: AtenCall) -> Known | None:
+        own = {name: of(c) for name, of in attrs.items()}
+        if keeps_dtype(c):
+            return Known(ours, (c.self,), own)
+        dtype, converting = numpy_dtype(c.dtype), f"{ours}_in_dtype"
+        if dtype is None or converting not in OPS:
+            return None
+        return Known(converting, (c.self,), own | {"dtype": dtype})
+
 
 for ours, theirs in {
     "sum": "sum sum.dim_IntList",
@@ -21,7 +49,7 @@ for ours, theirs in {
     "logsumexp": "logsumexp",
     "nansum": "nansum",
 }.items():
-    direct(theirs, ours, "self", when=keeps_dtype, axis=AtenCall.axes, keepdim=AtenCall.keepdim)
+    _reducing(theirs, ours, axis=AtenCall.axes, keepdim=AtenCall.keepdim)
 
 
 def _correction(c: AtenCall) -> float:
@@ -70,7 +98,21 @@ same("kthvalue", "self", BOTH, "k", when=has_dims, axis=_one_axis, keepdim=AtenC
 same("median", "self", axis=AtenCall.axes)
 same("aminmax", "self", BOTH, axis=AtenCall.axes, keepdim=AtenCall.keepdim)
 same("sort sort.stable", "self", BOTH, "descending", when=has_dims, axis=AtenCall.axis)
-same("topk", "self", BOTH, "k largest", when=lambda c: c.sorted and has_dims(c), axis=AtenCall.axis)
+
+
+@entry("topk")
+def _topk(c: AtenCall) -> Known | None:
+    if not has_dims(c):
+        return None
+    if c.sorted:
+        return Known("topk", (c.self,), {"k": c.k, "axis": c.axis(), "largest": c.largest}, BOTH)
+    return Known("gather", (c.self, Made(1)), {"axis": c.axis()})  # PyTorch chooses the order
+
+
+direct(
+    "histc", "histc", "self", when=lambda c: c.min < c.max and c.self.is_floating_point(),
+    bins="bins", low="min", high="max",
+)  # fmt: skip
 
 # -- running ---------------------------------------------------------------------------------------
 
@@ -79,5 +121,7 @@ def _runs(c: AtenCall) -> bool:
     return has_dims(c) and keeps_dtype(c)
 
 
-same("cumsum cumprod logcumsumexp", "self", when=_runs, axis=AtenCall.axis)
+for scan in ("cumsum", "cumprod"):
+    _reducing(scan, scan, axis=AtenCall.axis)
+same("logcumsumexp", "self", when=_runs, axis=AtenCall.axis)
 same("cummax cummin", "self", BOTH, when=_runs, axis=AtenCall.axis)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from gradwalk.ops.shape.reshaping import normal_axis
 from gradwalk.torch.translate.table import (
+    LEAF,
+    TABLE,
     AtenCall,
     Known,
     direct,
@@ -32,7 +36,25 @@ def _in_dtype(source: Any, wanted: Any) -> Known | None:
 entry("_to_copy")(lambda c: _in_dtype(c.self, c.dtype))
 
 
-@entry("copy", "copy_")
+def _overwrites(c: AtenCall) -> bool:
+    """Whether autograd sees a write: the old value is then an operand, with a gradient of 0."""
+    given = [value for value in c.values.values() if isinstance(value, torch.Tensor)]
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
+
+
+@entry("copy_")
+def _written(c: AtenCall) -> Known | None:
+    exact = c.self.dtype in (c.src.dtype, torch.float32, torch.float64)
+    if _overwrites(c) and exact:
+        return _set(c, c.src)
+    return _copy(c)
+
+
+def _set(c: AtenCall, value: Any) -> Known:
+    return Known("setitem", (c.self, value), {"index": ("...",)})
+
+
+@entry("copy")
 def _copy(c: AtenCall) -> Known | None:
     if c.src.shape != c.self.shape:
         same = c.src.dtype == c.self.dtype
@@ -44,6 +66,19 @@ direct(
     "fill.Tensor", "expand", "value",
     when=lambda c: c.value.dtype == c.self.dtype, shape=lambda c: tuple(c.self.shape),
 )  # fmt: skip
+
+
+@entry("fill_.Scalar", "zero_")
+def _filled(c: AtenCall) -> Known:
+    if not _overwrites(c):
+        return Known(LEAF)
+    return _set(c, float(c.values.get("value", 0)))
+
+
+@entry("fill_.Tensor")
+def _filled_alike(c: AtenCall) -> Known | None:
+    return _set(c, c.value) if _overwrites(c) else TABLE["fill.Tensor"](c)
+
 
 # -- views -----------------------------------------------------------------------------------------
 
@@ -92,6 +127,16 @@ direct("t t_copy", "permute", "self", axes=lambda c: tuple(reversed(range(c.self
 direct("transpose.int transpose_ transpose_copy.int", "permute", "self", axes=_swapped)
 direct("permute permute_copy", "permute", "self", axes=_all_axes)
 direct("expand expand_copy", "expand", "self", shape=_expanded)
+
+
+def _only_relabels(c: AtenCall) -> bool:
+    """Whether each element keeps its place: strides of dimensions of length 1 say nothing."""
+    strides = zip(c.self.shape, c.self.stride(), c.stride, strict=False)
+    same = list(c.size) == list(c.self.shape) and all(n == 1 or a == b for n, a, b in strides)
+    return same and c.storage_offset in (None, c.self.storage_offset())
+
+
+direct("as_strided", "alias", "self", when=_only_relabels)
 direct(
     "diagonal diagonal_copy", "diagonal", "self",
     offset="offset", axes=lambda c: (c.axis("dim1"), c.axis("dim2")),

@@ -14,18 +14,25 @@ import torch
 
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.routes import listed
+from gradwalk.torch.ranks.agreement import Agreement
+from gradwalk.torch.ranks.notes import is_one_of_many
+from gradwalk.torch.ranks.unused import UNUSED_FIX, unused_in_words
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
     elements,
     exact_norm,
     gradients_of,
+    is_distributed,
     norm_of,
     numbers_in,
     parameters_of,
     scale_of,
+    unrecorded,
 )
+from gradwalk.torch.watch.loop_notes import LoopNotes
 from gradwalk.torch.watch.rewind import Rewind
+from gradwalk.torch.watch.spikes import Spike, SpikeDetector
 from gradwalk.torch.watch.step_report import GROWN, StepReport
 
 WINDOW = 64  # steps whose norms define the usual norm
@@ -76,14 +83,25 @@ class Checked:
     """An optimizer with its number of steps and the history of its gradient norms."""
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, explosion: float, warmup: int, floor: float | None
+        self,
+        optimizer: torch.optim.Optimizer,
+        explosion: float,
+        warmup: int,
+        floor: float | None,
+        agreement: Agreement | None = None,
     ) -> None:
         self.optimizer = optimizer
+        self._agreement = agreement or Agreement()
         self.steps = 0
         self.rewind: Rewind | None = None  # if its steps are judged late
         self.no_room = False  # for a rewind, on its device
         self._start: float | None = None  # norm of all parameters at the first step
         self._history = GradientHistory(explosion, warmup, floor)
+        self.loop = LoopNotes(optimizer)
+        # Ranks would have to agree on a spike: without that, one stops and the others wait for it.
+        wanted = math.isfinite(explosion) and not is_one_of_many()
+        self._spikes = SpikeDetector(optimizer) if wanted else None
+        self.is_suspicious = False  # whether the last step stood out: judge the next one at once
 
     @property
     def kind(self) -> str:
@@ -101,22 +119,33 @@ class Checked:
         growth = exact_norm(self.parameters) / self._start if self._start else 1.0
         return growth if math.isfinite(growth) else 1.0
 
-    def check(self, runs: list[Run], explodes: bool = True) -> StepFault | None:
+    def check(
+        self, runs: list[Run], explodes: bool = True, waits_for: Sequence[torch.Tensor] = ()
+    ) -> StepFault | None:
         """Return what is wrong with the gradients or their losses; None if they are healthy.
 
-        A healthy step costs one norm over all gradients and a look at the losses.
+        A healthy step costs one norm over all gradients and a look at the losses. DDP `waits_for`
+        parameters that the last backward pass did not reach.
         """
+        if waits_for:
+            return StepFault("unused", bad_gradients=list(waits_for))
         gradients = gradients_of(self.optimizer)
         if not gradients:
             return None
         losses = [run.loss for run in runs if run.loss is not None]
         norm, *values = numbers_in([norm_of(gradients), *losses])
-        norm /= scale_of(self.optimizer)
+        norm = self._agreement.norm(gradients, norm / scale_of(self.optimizer), values)
         if self.is_first:
-            self.started(norm_of([p.detach() for p in self.parameters]).item())
+            parameters = [p.detach() for p in self.parameters]
+            self.started(self._agreement.norm(parameters, norm_of(parameters).item(), []))
         if self.is_healthy(norm, values, explodes):
-            return None
+            return self._spike(runs, norm, values) if explodes and self.is_suspicious else None
         return self._examine(runs, norm)
+
+    @property
+    def _is_divided(self) -> bool:
+        """Whether other ranks hold parts of the parameters."""
+        return any(map(is_distributed, self.parameters))
 
     @property
     def is_first(self) -> bool:
@@ -135,7 +164,31 @@ class Checked:
         if not healthy or (explodes and self._history.has_exploded(norm)):
             return False
         self._history.add(norm)
+        if explodes and self._spikes is not None:
+            with unrecorded():
+                self.is_suspicious = self._spikes.suspects(norm, losses)
         return True
+
+    def _spike(self, runs: list[Run], norm: float, losses: list[float]) -> StepFault | None:
+        """Predict the update of a step that stands out; return None if it is harmless."""
+        assert self._spikes is not None
+        with unrecorded():
+            spike = self._spikes.examine(norm, losses)
+        runs = _since_gradients_were_zero(runs)
+        if spike is None or not runs:
+            return None
+        values = [-math.inf if run.loss is None else run.loss.item() for run in runs]
+        at = values.index(max(values)) if spike.mechanism == "loss" else _largest(runs, norm)
+        loss = None if runs[at].loss is None else values[at]
+        usual = self._history.usual
+        fault = StepFault("spike", runs[at], loss, norm, usual, passes=len(runs), position=at)
+        fault.spike = spike
+        return fault
+
+    def let_through(self, fault: StepFault) -> None:
+        """Note that a step with a spike is made: it is harmless, or the program was only warned."""
+        if self._spikes is not None and fault.spike is not None:
+            self._spikes.let_through(fault.spike)
 
     def _examine(self, runs: list[Run], norm: float) -> StepFault | None:
         """Examine a step that the quick check found suspicious; return None if it is healthy.
@@ -145,7 +198,7 @@ class Checked:
         parameters = self.parameters
         bad = [p for p in parameters if p.grad is not None and not all_finite(p.grad)]
         is_nan = any(elements(p.grad).isnan().any() for p in bad if p.grad is not None)
-        if not math.isfinite(norm) and not bad:
+        if not math.isfinite(norm) and not bad and not self._is_divided:
             norm = exact_norm([p.grad for p in parameters if p.grad is not None])
         found = self.fault(runs, norm, bad, is_nan)
         if found is None:
@@ -175,6 +228,8 @@ class Checked:
         if bad or bad_loss is not None:
             is_nan = is_nan or math.isnan(bad_loss or 0.0)
             return at(_first_bad(runs, losses), "NaN" if is_nan else "Inf")
+        if not math.isfinite(norm) and self._is_divided:
+            return at(len(runs) - 1, "NaN")  # in the part of another rank
         if self._history.has_exploded(norm):
             return at(_largest(runs, norm), "explosion")
         return None
@@ -184,7 +239,15 @@ class Checked:
         report = StepReport(fault.kind, step, self.kind, loss=fault.loss, growth=self.growth)
         report.gradient_norm, report.usual_norm = fault.norm, fault.usual
         report.seen = fault.in_words(self.optimizer, names, step)
+        report.fix = UNUSED_FIX if fault.kind == "unused" else ""
         report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
+        report.rates = str(self.loop.rates)
+        report.notes += self.loop.notes()
+        if fault.spike is not None:
+            report._spike, report.mechanism = fault.spike, fault.spike.mechanism
+            report.why = fault.spike.because()
+            report.fix = fault.spike.change(None)
+            report.layers = fault.spike.layers(names)
         if report.growth > GROWN:
             times = f"{short(report.growth)} times the norm of the first step"
             report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
@@ -206,7 +269,7 @@ class Checked:
 class StepFault:
     """Why the optimizer should not make a step."""
 
-    kind: str  # "NaN", "Inf", "explosion" or "update"
+    kind: str  # "NaN", "Inf", "explosion", "update", "unused" or "spike"
     run: Run | None = None  # the first backward pass concerned
     loss: float | None = None
     norm: float | None = None
@@ -216,11 +279,12 @@ class StepFault:
     passes: int = 1  # backward passes summed in this step's gradient
     position: int = 0  # of `run` among them
     skipped: int = 0  # steps skipped because of it
+    spike: Spike | None = None
 
     def shows(self, parameters: Iterable[torch.Tensor], losses: Sequence[torch.Tensor]) -> bool:
         """Whether the current gradients have the same fault."""
         gradients = [p.grad for p in parameters if p.grad is not None]
-        if self.kind == "explosion":
+        if self.kind in ("explosion", "spike"):
             return exact_norm(gradients) >= SAME * (self.norm or 0.0)
         return not all(map(all_finite, (*gradients, *losses)))
 
@@ -241,11 +305,15 @@ class StepFault:
                 f"gradients ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote "
                 "it afterwards"
             )
+        if self.kind == "unused":
+            return unused_in_words([names.get(id(p), "a parameter") for p in self.bad_gradients])
         if self.skipped:
             return (
                 f"the loss was NaN {self.skipped} times in a row, and each time the step was "
                 "skipped (as a GradScaler does): no scale will fix it"
             )
+        if self.spike is not None:
+            return self.spike.in_words(names)
         loss = "" if self.loss is None else f"; the loss is {short(self.loss)}"
         if self.passes > 1:
             loss += f"; it arose in backward pass {self.position + 1} of {self.passes}"
@@ -254,6 +322,8 @@ class StepFault:
                 f"the gradient has exploded: its norm is {short(self.norm)}, the usual norm "
                 f"{short(self.usual)}{loss}"
             )
+        if not self.bad_gradients and (self.loss is None or math.isfinite(self.loss)):
+            return f"the part of the gradient that another rank holds is not finite{loss}"
         if not self.bad_gradients:
             return f"the loss is {short(self.loss)}, its gradients are finite"
         return f"the gradient of {named(self.bad_gradients)} is not finite{loss}"
@@ -291,6 +361,8 @@ def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
     told = [type(optimizer).__name__]
     told += [f"{name}={_plain(group[name])}" for name in ("lr", "eps", "betas") if name in group]
+    if group.get("eps") and not torch.tensor(group["eps"], dtype=parameter.dtype):
+        told.append(f"and that eps is 0 in {str(parameter.dtype).removeprefix('torch.')}")
     for name, value in optimizer.state.get(parameter, {}).items():
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             if not all_finite(value):

@@ -31,8 +31,23 @@ def unrecorded() -> AbstractContextManager[Any]:
     return recording.silence() if hasattr(recording, "silence") else nullcontext()
 
 
+_PLAIN_TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
+
+
+def is_distributed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a DTensor, divided over ranks."""
+    return type(tensor) not in _PLAIN_TENSORS and hasattr(tensor, "to_local")
+
+
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """The part of a tensor on this rank: no collective; a plain tensor itself."""
+    return tensor.to_local() if is_distributed(tensor) else tensor  # type: ignore[attr-defined]
+
+
 def norm_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """The norm of all tensors together, as a tensor: it does not wait for the device."""
+    if not _PLAIN_TENSORS.issuperset(map(type, tensors)):
+        tensors = [local_part(tensor) for tensor in tensors]
     with unrecorded():
         return private.total_norm(tensors)
 
@@ -56,7 +71,8 @@ def numbers_in(tensors: list[torch.Tensor]) -> list[float]:
 
 
 def elements(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements of a tensor; of a sparse one the stored elements."""
+    """The elements of a tensor; of a sparse one the stored elements, of a divided one its part."""
+    tensor = local_part(tensor)
     return tensor.coalesce().values() if tensor.is_sparse else tensor
 
 

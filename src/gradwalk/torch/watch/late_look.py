@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from gradwalk.torch import private
+from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.rerun.snapshots import ModelCall, WatchedModel
@@ -107,7 +108,9 @@ class LateLooks:
     def begin(self, checked: Checked, runs: list[Run], passes: int) -> bool:
         """Start to look at a step; return False if it must be judged at once."""
         parameters = [p for p in checked.parameters if p.grad is not None]
-        if self._wanted is False or checked.no_room or not parameters or _is_one_of_many():
+        if self._wanted is False or checked.no_room or not parameters:
+            return False
+        if is_one_of_many():  # ranks judge a step together, before they make it
             return False
         rewind = checked.rewind = checked.rewind or Rewind(checked.optimizer)
         with unrecorded(), torch.no_grad():
@@ -182,11 +185,6 @@ class LateLooks:
             if for_good:
                 self._pending.clear()
             yield
-
-
-def _is_one_of_many() -> bool:
-    """Whether this process is a rank: ranks judge every step together."""
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _is_plain(tensor: torch.Tensor, device: torch.device) -> bool:

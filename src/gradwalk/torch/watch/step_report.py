@@ -14,16 +14,19 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.examination import examine
-from gradwalk.inspect.health.findings import Finding
+from gradwalk.inspect.health.findings import Finding, percent
+from gradwalk.inspect.health.loss_rows import outlying_loss
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
-from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.report import Report, json_safe, short
 from gradwalk.inspect.trace.array_statistics import array_of, norm_of
 from gradwalk.inspect.trace.file import save_trace
 from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
 from gradwalk.inspect.trace.trace import Shape, Trace
 from gradwalk.io.atomic import write_atomically
 from gradwalk.ops import TABLE
+from gradwalk.torch.ranks.summary import RanksSummary
+from gradwalk.torch.watch.spikes import Spike
 
 GROWN = 100.0  # growth of the parameters' norm beyond which the weights diverge
 OUTLIER = 10.0  # a row stands out beyond this multiple of the median row
@@ -33,8 +36,10 @@ OUTLIER = 10.0  # a row stands out beyond this multiple of the median row
 class StepReport(Report):
     """Why a step was stopped.
 
-    `kind` is "NaN" or "Inf" (in a gradient or the loss), "explosion", or "update": the update of an
-    earlier step made a parameter non-finite.
+    `kind` is "NaN" or "Inf" (in a gradient or the loss), "explosion", "update": the update of an
+    earlier step made a parameter non-finite, "unused": DDP waits for the gradient of a parameter
+    that the loss does not reach, or "spike": the update would move a layer much further than usual,
+    or one row made the loss jump.
     """
 
     kind: str
@@ -56,11 +61,30 @@ class StepReport(Report):
     finding: Finding | None = None  # what health says about an explosion
     rerun: str = ""  # "statements", "model", "recorded" live, or "" if it could not be run again
     rerun_told: str = ""
+    rates: str = ""  # how the learning rate went
     notes: list[str] = field(default_factory=list)
     path: str = ""  # of the trace
     is_over: bool = False  # whether it came after the last step, with no step left to stop
     gave_finite: bool | None = None  # whether the model's output was finite; None: not known
+    why: str = ""  # of a spike
+    layers: list[str] = field(default_factory=list)  # of a spike: the weights that move furthest
+    token: int | None = None  # of a spike: the position in the row, where the loss has one
+    mechanism: str = ""  # of a spike: "loss", "rate", "moment", "gradient" or "momentum"
+    _spike: Spike | None = None
+    _share: str = ""  # of the row, in words
+    rank: int | None = None  # of this process, if it is one of several
+    world: int = 1  # number of ranks
+    side: str = ""  # of the collective on which the fault arose; "": not known
+    ranks: str = ""  # how the side is known
+    summary: RanksSummary | None = None  # of the reports of all ranks
     _trace: Trace | None = None
+    _stopped_rank: Any = None  # tells the other ranks
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only the loss has jumped: not above its start, or not because of one row."""
+        spike = self._spike
+        return spike is not None and (spike.is_harmless or (not spike.moves and self.row is None))
 
     @property
     def live(self) -> str:
@@ -89,11 +113,13 @@ class StepReport(Report):
                 f"in the order of the model, the gradients from {bad[0]} to {bad[-1]} are not "
                 f"finite, {len(bad)} of {len(parameters)}: the fault arose there, or after the last"
             )
-        self.fix = f"{self.live}. Keep the random seed, so that it is the same run."
+        if self._spike is None:
+            self.fix = f"{self.live}. Keep the random seed, so that it is the same run."
 
     def __str__(self) -> str:
         stopped = "found after the last step," if self.is_over else "stopped before step"
         where = f"{stopped} {self.step} (counted from 0) of {self.optimizer}"
+        where = where if self.rank is None else f"rank {self.rank} of {self.world} {where}"
         lines = wrapped(f"{where}: {self.seen}.", "", "  ")
         told = self.found or self.finding
         about = str(told).splitlines() if told else self._known()
@@ -104,7 +130,10 @@ class StepReport(Report):
         indirect = self.found and self.found.op != self.op
         lines += labelled(
             ("used by", f"{self.op}{module}, {self.line}" if indirect else ""),
-            ("row", "" if self.row is None else f"{self.row} of the batch{more}"),
+            ("row", "" if self.row is None else f"{self.row} of the batch{more}{self._share}"),
+            *(("layer", layer) for layer in self.layers),
+            ("ranks", f"{self.ranks}." if self.ranks else ""),
+            ("rate", self.rates),
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
             *(("note", f"{note}.") for note in self.notes),
         )
@@ -115,7 +144,12 @@ class StepReport(Report):
         return "\n".join([*lines, *about[fix:]])
 
     def _known(self) -> list[str]:
-        lines = labelled(("op", self.op), ("line", self.line), ("in", self.module))
+        lines = labelled(
+            ("why", f"{self.why}." if self.why else ""),
+            ("op", self.op),
+            ("line", self.line),
+            ("in", self.module),
+        )
         return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
 
     def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
@@ -127,6 +161,9 @@ class StepReport(Report):
             self.notes.append(f"its trace could not be read: {type(error).__name__}: {error}")
 
     def _explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
+        if self._spike is not None:
+            self._explain_spike(self._spike, trace, batch)
+            return
         if self.kind == "explosion":
             if trace.sweeps:
                 self._explain_explosion(trace, batch)
@@ -196,6 +233,25 @@ class StepReport(Report):
         )
         self._first_use(trace, largest)
 
+    def _explain_spike(self, spike: Spike, trace: Trace, batch: Sequence[Shape]) -> None:
+        found = outlying_loss(trace, batch[0] if batch else ())
+        if found is not None:
+            self.row, self.token, self.line, self.op = found.row, found.token, found.line, found.op
+            token = "" if found.token is None else f", token {found.token} of it most"
+            self._share = (
+                f": {percent(found.share)} of the loss, {short(found.times)} times the median "
+                f"row{token}"
+            )
+        elif spike.mechanism in ("gradient", "moment"):
+            self.row = outlying_row(trace, batch)
+        if self.row is not None:
+            self.fix = spike.change(self.row)
+        if found is None and self.layers:
+            name = self.layers[0].partition(":")[0]
+            leaf = next((index for index, known in trace.names.items() if known == name), None)
+            if leaf is not None:
+                self._first_use(trace, leaf)
+
     def _with_rate(self, fix: str) -> str:
         """Put the learning rate first if the weights have diverged."""
         rate = "a smaller learning rate or a warm-up, because the weights diverge"
@@ -212,6 +268,13 @@ class StepReport(Report):
             self.module = group_name(trace, user.index)
 
     # -- files -------------------------------------------------------------------------------------
+
+    def save_of_rank(self, folder: Path) -> None:
+        """Write the trace; of one of several ranks the report too, and the summary of all."""
+        if self._stopped_rank is None:
+            self.save(folder)
+        else:
+            self._stopped_rank.save(self, folder)
 
     def save(self, folder: Path) -> None:
         """Write the trace without overwriting an earlier one."""
@@ -231,7 +294,7 @@ class StepReport(Report):
         """Write the report as text and as JSON."""
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "report.txt", [f"{self}\n".encode()])
-        text = json.dumps(_json(self.to_dict()), indent=2, allow_nan=False)
+        text = json.dumps(json_safe(self.to_dict()), indent=2, allow_nan=False)
         write_atomically(folder / "report.json", [f"{text}\n".encode()])
 
 
@@ -314,13 +377,3 @@ def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
         stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
         return worst if stands_out else None
     return None
-
-
-def _json(value: Any) -> Any:
-    """Replace NaN and inf by text, which JSON lacks."""
-    value = plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _json(item) for name, item in value.items()}
-    return [_json(item) for item in value] if isinstance(value, list) else value

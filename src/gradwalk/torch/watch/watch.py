@@ -25,6 +25,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.ranks.agreement import Agreement
+from gradwalk.torch.ranks.alone import alone
+from gradwalk.torch.ranks.stopped_rank import StoppedRank
+from gradwalk.torch.ranks.unused import unused_parameters
 from gradwalk.torch.record.module_calls import ModelNames
 from gradwalk.torch.rerun.call_sites import Sites
 from gradwalk.torch.rerun.call_stack import frames_from
@@ -45,11 +49,13 @@ from gradwalk.torch.watch.gradient_checks import (
     norm_of,
     unrecorded,
 )
+from gradwalk.torch.watch.investigate import explained_again, investigate
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
+from gradwalk.torch.watch.loop_notes import after_backward, before_backward, not_held
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
-from gradwalk.torch.watch.watched_things import keep, several, with_a_look
+from gradwalk.torch.watch.watched_things import active, keep, several, with_a_look
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
@@ -58,7 +64,8 @@ _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
 class Watch:
-    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded.
+    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded, or
+    whose update would move a layer much further than usual.
 
     `watch` then runs the step again, recorded, and raises `StepStopped`, which names the op that
     made the NaN, its line and module, and the row of the batch. It saves the trace in `folder` for
@@ -74,11 +81,10 @@ class Watch:
     copies that this takes are as large as the parameters and the optimizer's state; if the GPU has
     no room for them, or with `late=False`, watch waits for the device in every step instead.
 
-    Some faults do not occur again when their step is run again. `record_from` catches those: it
-    records every step from that one on, which is slower.
-
-    As a context manager it stops watching at the end. `steps` counts the steps let through,
-    `overhead` is the seconds per step that watching took, and `reports` holds the findings.
+    `record_from` records every step from that one on, for faults that no re-run shows.
+    As a context manager it stops watching at the end. `steps` counts the steps let through;
+    `overhead` is the seconds per step that watching took, `reports` holds the findings, `jumps` the
+    steps where one row made the loss jump, but not above what it was at the start.
 
     >>> import torch, gradwalk.torch
     >>> model = torch.nn.Linear(2, 1)
@@ -114,12 +120,14 @@ class Watch:
             raise ValueError(f"explosion is a factor above 1, not {explosion!r}")
         models = several(model, torch.nn.Module)
         optimizers = several(optimizer, torch.optim.Optimizer)
-        self._limits = explosion, warmup, floor
+        self._agreement = Agreement()
+        self._limits = explosion, warmup, floor, self._agreement
         self.folder = Path(folder)
         self.action = action
         self.budget = budget
         self.steps = 0
         self.reports: list[StepReport] = []
+        self.jumps: list[StepReport] = []  # of the loss, by a row, that stopped nothing
         self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
         given = None if model is None else {id(m) for top in models for m in top.modules()}
@@ -131,6 +139,7 @@ class Watch:
         self._reached: list[ModelCall] = []  # calls that the current backward pass has reached
         self._outermost: torch.nn.Module | None = None  # the model that is running
         self._call: ModelCall | None = None  # its current call
+        self._last: list[ModelCall] = []  # completed since the last backward pass, a few
         self._passes = 0  # backward passes in progress
         self._lost = 0  # consecutive steps skipped because the loss was NaN
         self._warned = False  # and no step has been healthy since
@@ -139,6 +148,7 @@ class Watch:
         self._hooks = ExitStack()
         self._learning = Learning(self._meet, self.models, given)
         self._recordings = StepRecordings(record_from, budget)
+        self._unused: list[torch.Tensor] = []  # parameters that DDP waits for
         # A recording is of one step: it must be judged before the next one begins.
         self._late = LateLooks(late if record_from is None else False)
         self._begun = 0  # backward passes
@@ -152,7 +162,7 @@ class Watch:
             self._watch_optimizer(known)
         if model is None:
             self._learning.begin()
-        _active.add(self)
+        active.add(self)
         self._recordings.begin(0)
 
     def __enter__(self) -> Self:
@@ -171,7 +181,7 @@ class Watch:
         self._recordings.end()
         self._hooks.close()
         self._forget()
-        _active.discard(self)
+        active.discard(self)
 
     @property
     def overhead(self) -> float:
@@ -231,6 +241,7 @@ class Watch:
         began = perf_counter()
         call, self._call, self._outermost = self._call, None, None
         if call is not None:
+            self._last = [*self._last[-3:], call]
             outputs = outputs_in(output)
             call.outputs = [weakref.ref(tensor) for tensor in outputs]
             for position, tensor in enumerate(outputs):
@@ -261,11 +272,13 @@ class Watch:
         began = perf_counter()
         self._begun += 1
         frames = frames_from(sys._getframe(1))
+        before_backward(self.optimizers.values())
         before = self._norm_before()
         self._passes, self._reached = 1, []
         self._seconds += perf_counter() - began
         try:
-            yield
+            with explained_again(asked, frames, self._last, self._rerun):
+                yield
         finally:
             self._passes = 0
         began = perf_counter()
@@ -273,7 +286,9 @@ class Watch:
         loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
         calls = sorted(self._reached, key=lambda call: call.number)
         run = Run(calls, frames, loss, before)
-        self._reached = []
+        after_backward(self.optimizers.values(), frames[0].key if frames else None)
+        self._reached, self._last = [], []
+        self._unused = unused_parameters(call.model.module for call in calls)
         self._runs.append(run)
         self._sites.note(run)
         if len(self._runs) > 1:
@@ -331,12 +346,12 @@ class Watch:
             return (args[0], watched, *args[2:]), kwargs
         self._look_back(at_a_step=True)
         began = perf_counter()
-        is_late = self._late.begin(checked, self._runs, self._begun)
+        is_late = not checked.is_suspicious and self._late.begin(checked, self._runs, self._begun)
         if not is_late and is_skipped(optimizer):
             self._skipped(self._runs)
             self._forget()
             return None
-        fault = None if is_late else checked.check(self._runs)
+        fault = None if is_late else checked.check(self._runs, waits_for=self._unused)
         self._seconds += perf_counter() - began
         if fault is not None:
             self._report(checked, fault)
@@ -376,6 +391,7 @@ class Watch:
 
     def _passed(self, checked: Checked) -> None:
         """Count a step."""
+        checked.loop.before_step(checked.steps)
         checked.steps += 1
         self.steps = max(self.steps, checked.steps)
         self._stepped = True
@@ -416,33 +432,32 @@ class Watch:
     ) -> None:
         if self._warned:  # reported already, and no step has been healthy since
             return
-        names = self._names.of_parameters([model.module for model in self.models.values()])
+        names = self._names.of_parameters(models := [m.module for m in self.models.values()])
         report = checked.report(fault, names, checked.steps if step is None else step)
+        report.notes += not_held(names, models, self.optimizers.values())
         live = self._recordings.end()
-        if live is not None:
-            report.rerun, report.rerun_told = "recorded", "none: the step was recorded as it ran"
-            report.explain(live, fault.run.batch if fault.run else [], "recorded")
-        elif fault.run is not None:
-            finite = [call.gave_finite() for call in fault.run.calls]
-            report.gave_finite = None if None in finite else all(finite)
-            with self._rerun() as again:
-                outcome = again(fault.run, partial(fault.shows, checked.parameters))
-                report.rerun, report.rerun_told = outcome.how, outcome.told
-                report.notes += outcome.notes
-                if outcome.trace is not None:
-                    report.explain(outcome.trace, fault.run.batch, outcome.how)
-            if not report.rerun:
-                report.not_shown([names[id(p)] for p in checked.parameters if id(p) in names])
+        me = self._agreement.number
+        investigate(report, fault, checked, names, live, self._rerun, models, me)
+        if report.is_quiet or self.action == "warn":
+            checked.let_through(fault)
         if not late:
             self._forget()
-        self._tell(report)
+        if not report.is_quiet:
+            self._tell(report)
+        elif report.row is not None:
+            self.jumps.append(report)
 
     @contextmanager
-    def _rerun(self) -> Iterator[Rerun]:
-        """Run a step again, apart from the program."""
+    def _rerun(self, gathers: bool = False) -> Iterator[Rerun]:
+        """Run a step again, apart from the program and on this rank alone.
+
+        `gathers`: all ranks do so, and gather the weights that they share first.
+        """
         optimizers = [known.optimizer for known in self.optimizers.values()]
-        with aside(), unrecorded():
-            yield Rerun(self.models.values(), optimizers, self._keeper, self.budget)
+        models = [known.module for known in self.models.values()]
+        with aside(), unrecorded(), alone(models, gathers) as answers:
+            known = self.models.values()
+            yield Rerun(known, optimizers, self._keeper, self.budget, answers)
 
     def recorded_again(self, loss: torch.Tensor) -> Trace | None:
         """Run the last step with this loss again and return its trace; None if there is none."""
@@ -455,7 +470,7 @@ class Watch:
         return run.recorded
 
     def _tell(self, report: StepReport) -> None:
-        report.save(self.folder)
+        report.save_of_rank(self.folder)
         self.reports.append(report)
         if self.action == "raise":
             raise StepStopped(report)
@@ -469,6 +484,7 @@ class Watch:
         for checked in self.optimizers.values():
             report = checked.left_behind(names)
             if report is not None and not self.reports:
+                StoppedRank.at_the_end(report, self._agreement.number)
                 self._tell(report)
 
 
@@ -480,15 +496,3 @@ def aside() -> Iterator[None]:
         yield
     finally:
         Watch._busy -= 1
-
-
-_active: weakref.WeakSet[Watch] = weakref.WeakSet()
-
-
-def recorded_again(loss: torch.Tensor) -> Trace | None:
-    """Trace the step of a loss whose graph is freed, if a watch can run it again.
-
-    The loss must come out bit for bit the same. The program does not notice.
-    """
-    traces = (watched.recorded_again(loss) for watched in list(_active))
-    return next((trace for trace in traces if trace is not None), None)

@@ -1,0 +1,1 @@
+"""watch in a job of several processes: what ranks tell one another, and reruns on one rank."""
