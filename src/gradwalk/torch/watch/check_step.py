@@ -18,6 +18,7 @@ from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.ranks.unused import UNUSED_FIX, unused_in_words
 from gradwalk.torch.rerun.rerun import Run
+from gradwalk.torch.rerun.rewind import Rewind
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
     elements,
@@ -31,7 +32,6 @@ from gradwalk.torch.watch.gradient_checks import (
     unrecorded,
 )
 from gradwalk.torch.watch.loop_notes import LoopNotes
-from gradwalk.torch.watch.rewind import Rewind
 from gradwalk.torch.watch.spikes import Spike, SpikeDetector
 from gradwalk.torch.watch.step_report import GROWN, StepReport
 
@@ -279,6 +279,7 @@ class StepFault:
     passes: int = 1  # backward passes summed in this step's gradient
     position: int = 0  # of `run` among them
     skipped: int = 0  # steps skipped because of it
+    scale: tuple[float, float] | None = None  # of a GradScaler: at first, and now
     spike: Spike | None = None
 
     def shows(self, parameters: Iterable[torch.Tensor], losses: Sequence[torch.Tensor]) -> bool:
@@ -308,9 +309,16 @@ class StepFault:
         if self.kind == "unused":
             return unused_in_words([names.get(id(p), "a parameter") for p in self.bad_gradients])
         if self.skipped:
+            what = "loss was NaN" if self.kind == "NaN" else "model's output was not finite"
             return (
-                f"the loss was NaN {self.skipped} times in a row, and each time the step was "
+                f"the {what} {self.skipped} times in a row, and each time the step was "
                 "skipped (as a GradScaler does): no scale will fix it"
+            )
+        if self.scale is not None:
+            return (
+                f"the GradScaler skips this step too: its scale has fallen from "
+                f"{short(self.scale[0])} to {short(self.scale[1])}, and the gradient of "
+                f"{named(self.bad_gradients)} still overflows"
             )
         if self.spike is not None:
             return self.spike.in_words(names)

@@ -11,46 +11,20 @@ import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
 from gradwalk.torch import private
 from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.rerun.rerun import Run
+from gradwalk.torch.rerun.rewind import NoRoom, Rewind
 from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.rerun.snapshots import ModelCall, WatchedModel
 from gradwalk.torch.watch.check_step import Checked, StepFault
-from gradwalk.torch.watch.gradient_checks import unrecorded
-from gradwalk.torch.watch.rewind import NoRoom, Rewind
+from gradwalk.torch.watch.gradient_checks import parameters_of, unrecorded
+from gradwalk.torch.watch.sent_numbers import Sent
 
 _ACCELERATORS = ("cuda", "xpu")  # devices that run ahead of the host
-
-
-class Sent:
-    """Numbers on their way from a device to the host. Sending them does not wait."""
-
-    def __init__(self, vector: torch.Tensor) -> None:
-        self._event: Any = None
-        if vector.is_cpu:
-            self._host = vector
-            return
-        module = torch.get_device_module(vector.device)
-        self._host = torch.empty(vector.shape, dtype=vector.dtype, pin_memory=True)
-        self._host.copy_(vector, non_blocking=True)
-        self._event = module.Event()
-        self._event.record()
-
-    @property
-    def has_arrived(self) -> bool:
-        """Whether reading the numbers would not wait."""
-        return self._event is None or bool(self._event.query())
-
-    def numbers(self) -> list[float]:
-        """The numbers."""
-        if self._event is not None:
-            self._event.synchronize()
-        return list(self._host.tolist())
 
 
 @dataclass(eq=False)
@@ -107,8 +81,11 @@ class LateLooks:
 
     def begin(self, checked: Checked, runs: list[Run], passes: int) -> bool:
         """Start to look at a step; return False if it must be judged at once."""
+        first = next(parameters_of(checked.optimizer), None)
+        if first is None or checked.no_room or not self._is_for(first.device):
+            return False
         parameters = [p for p in checked.parameters if p.grad is not None]
-        if self._wanted is False or checked.no_room or not parameters:
+        if not parameters:
             return False
         if is_one_of_many():  # ranks judge a step together, before they make it
             return False

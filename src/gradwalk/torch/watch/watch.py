@@ -7,7 +7,6 @@ the trace (step_report.py).
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import threading
@@ -25,6 +24,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.investigate.failed_backward import explained_again
+from gradwalk.torch.investigate.investigate import investigate
 from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.alone import alone
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
@@ -42,6 +43,7 @@ from gradwalk.torch.rerun.snapshots import (
     outputs_in,
 )
 from gradwalk.torch.user_lines import USER, files
+from gradwalk.torch.watch.active_watches import active, aside, is_aside
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
     gradients_of,
@@ -49,17 +51,16 @@ from gradwalk.torch.watch.gradient_checks import (
     norm_of,
     unrecorded,
 )
-from gradwalk.torch.watch.investigate import explained_again, investigate
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
 from gradwalk.torch.watch.loop_notes import after_backward, before_backward, not_held
 from gradwalk.torch.watch.recorded_steps import StepRecordings
+from gradwalk.torch.watch.scaled_steps import ScaledSteps, told_of_scaled_steps
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
-from gradwalk.torch.watch.watched_things import active, keep, several, with_a_look
+from gradwalk.torch.watch.watched_things import keep, several, with_a_look
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
-MOST_LOST = 10  # consecutive steps that may be skipped because the loss is NaN
 _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
@@ -97,8 +98,6 @@ class Watch:
     >>> watched.steps
     3
     """
-
-    _busy = 0  # number of steps being run again; meanwhile every watch is inactive
 
     def __init__(
         self,
@@ -141,7 +140,8 @@ class Watch:
         self._call: ModelCall | None = None  # its current call
         self._last: list[ModelCall] = []  # completed since the last backward pass, a few
         self._passes = 0  # backward passes in progress
-        self._lost = 0  # consecutive steps skipped because the loss was NaN
+        self._scaled = ScaledSteps()
+        self._meets_all = optimizer is None
         self._warned = False  # and no step has been healthy since
         self._thread: int | None = None  # the thread of the first call
         self._seconds = 0.0
@@ -153,6 +153,7 @@ class Watch:
         self._late = LateLooks(late if record_from is None else False)
         self._begun = 0  # backward passes
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
+        self._hooks.enter_context(told_of_scaled_steps(self.optimizers, self._after_scaled_step))
         for module in models:
             self._watch_module(module)
         if optimizer is None:
@@ -192,7 +193,7 @@ class Watch:
     def _quiet(self) -> bool:
         if self._thread is None:
             self._thread = threading.get_ident()
-        return bool(Watch._busy) or threading.get_ident() != self._thread
+        return is_aside() or threading.get_ident() != self._thread
 
     # -- modules that the program calls ------------------------------------------------------------
 
@@ -252,7 +253,7 @@ class Watch:
 
     def _received(self, box: list[ModelCall], position: int, gradient: torch.Tensor) -> None:
         """Note the gradient of a model's output."""
-        if Watch._busy or not self._passes or not box:
+        if is_aside() or not self._passes or not box:
             return
         call = box[0]
         if call not in self._reached:
@@ -308,13 +309,23 @@ class Watch:
             return None
         return norm_of(gradients)
 
-    def _skipped(self, runs: list[Run]) -> None:
-        """Count a skipped step. One is normal (a GradScaler does it); many in a row are a fault."""
-        lost = next((r for r in runs if r.loss is not None and r.loss.isnan().any()), None)
-        self._lost = 0 if lost is None else self._lost + 1
-        checked = next(iter(self.optimizers.values()), None)
-        if lost is not None and checked is not None and self._lost >= MOST_LOST:
-            self._report(checked, StepFault("NaN", lost, math.nan, skipped=self._lost))
+    def _skipped(self, runs: list[Run], checked: Checked | None = None, scaler: Any = None) -> None:
+        """Count a skipped step. A GradScaler has handled it, if a smaller scale helps."""
+        checked = checked or next(iter(self.optimizers.values()), None)
+        fault = None if checked is None else self._scaled.skipped(runs, checked.optimizer, scaler)
+        if checked is not None and fault is not None:
+            self._report(checked, fault)
+
+    def _after_scaled_step(
+        self, scaler: Any, optimizer: torch.optim.Optimizer, stepped: bool
+    ) -> None:
+        if self._quiet or not (self._meets_all or id(optimizer) in self.optimizers):
+            return
+        self._scaled.made(scaler)
+        if not stepped:
+            self._watch_optimizer(optimizer)
+            self._skipped(self._runs, self._checked(optimizer), scaler)
+            self._forget()
 
     def _forget(self) -> None:
         """Forget the backward passes of the last step."""
@@ -387,7 +398,7 @@ class Watch:
 
     def _was_healthy(self) -> None:
         self._warned = False
-        self._lost = 0
+        self._scaled.lost = 0
 
     def _passed(self, checked: Checked) -> None:
         """Count a step."""
@@ -462,7 +473,7 @@ class Watch:
     def recorded_again(self, loss: torch.Tensor) -> Trace | None:
         """Run the last step with this loss again and return its trace; None if there is none."""
         run = next((run for run in reversed(self._runs) if run.began_at(loss)), None)
-        if run is None or Watch._busy:
+        if run is None or is_aside():
             return None
         if run.recorded is None:
             with self._rerun() as again:
@@ -486,13 +497,3 @@ class Watch:
             if report is not None and not self.reports:
                 StoppedRank.at_the_end(report, self._agreement.number)
                 self._tell(report)
-
-
-@contextmanager
-def aside() -> Iterator[None]:
-    """Suspend every watch: what runs inside is not part of the training."""
-    Watch._busy += 1
-    try:
-        yield
-    finally:
-        Watch._busy -= 1
