@@ -12,6 +12,7 @@ from gradwalk.inspect.doctor.observer import is_finite
 from gradwalk.inspect.health.examination import examine
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.mistakes.audit import MANY, audit
+from gradwalk.inspect.mistakes.custom_functions import function_named
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
@@ -156,4 +157,5 @@ def wrong_backwards(run: ObservedRun) -> list[Finding] | None:
             basis=f"central differences of this operation, on the values of step {step.number}",
         )
         for fault in audit(step.trace).faults
+        if function_named(fault.op) is None
     ]

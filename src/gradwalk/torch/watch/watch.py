@@ -42,6 +42,7 @@ from gradwalk.torch.rerun.snapshots import (
     outputs_in,
 )
 from gradwalk.torch.user_lines import USER, files
+from gradwalk.torch.watch.backward_audit import BackwardAudit
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
     gradients_of,
@@ -121,9 +122,7 @@ class Watch:
         optimizers = several(optimizer, torch.optim.Optimizer)
         self._agreement = Agreement()
         self._limits = explosion, warmup, floor, self._agreement
-        self.folder = Path(folder)
-        self.action = action
-        self.budget = budget
+        self.folder, self.action, self.budget = Path(folder), action, budget
         self.steps = 0
         self.reports: list[StepReport] = []
         self.jumps: list[StepReport] = []  # of the loss, by a row, that stopped nothing
@@ -150,6 +149,8 @@ class Watch:
         # A recording is of one step: it must be judged before the next one begins.
         self._late = LateLooks(late if record_from is None else False)
         self._begun = 0  # backward passes
+        self.backwards = BackwardAudit(self.recorded_again)  # `found`: wrong ones, written by hand
+        self._hooks.enter_context(private.told_of_backward(self.backwards.around_backward))
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
         for module in models:
             self._watch_module(module)
@@ -380,8 +381,7 @@ class Watch:
         self._forget()
 
     def _was_healthy(self) -> None:
-        self._warned = False
-        self._lost = 0
+        self._warned, self._lost = False, 0
 
     def _passed(self, checked: Checked) -> None:
         """Count a step."""
