@@ -6,7 +6,7 @@ import importlib.util
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -119,7 +119,7 @@ def _run_watched(
     # Absolute, because the program may change its directory.
     folder = free_path(Path("gradwalk-report").resolve()) if out is None else Path(out).resolve()
     watched = Watch(None, None, folder=folder, record_from=record_from, **limits)
-    status = _run(path, arguments, StepStopped)
+    status = _run(path, arguments, StepStopped, partial(_out_of_memory, watched, folder))
     watched.remove()
     if not watched.reports:
         with suppress(StepStopped):
@@ -135,8 +135,26 @@ def _run_watched(
     return FOUND
 
 
-def _run(path: Path, arguments: list[str], stopped: type[Exception] | tuple[()] = ()) -> int:
-    """Run a program as Python does; return its status. `stopped` exceptions are reported later."""
+def _out_of_memory(watched: Any, folder: Path, error: Exception) -> int:
+    """Explain an out-of-memory error; return the status that an error of the program gives."""
+    from gradwalk.torch.memory.out_of_memory import out_of_memory
+
+    report = out_of_memory(error, watched._reached)
+    if report is None:
+        return 1
+    report.save_text(folder)
+    typer.echo(f"gradwalk: {report}\nreport:    {folder}", err=True)
+    return FOUND
+
+
+def _run(
+    path: Path,
+    arguments: list[str],
+    stopped: type[Exception] | tuple[()] = (),
+    explain: Callable[[Exception], int] = lambda error: 1,
+) -> int:
+    """Run a program as Python does; return its status. `stopped` exceptions are reported later;
+    `explain` is asked about others."""
     try:
         with as_program(path, arguments):
             runpy.run_path(str(path), run_name="__main__")
@@ -146,7 +164,7 @@ def _run(path: Path, arguments: list[str], stopped: type[Exception] | tuple[()] 
         return status_of(left)
     except Exception as error:
         print_traceback(error)
-        return 1
+        return explain(error)
     return 0
 
 

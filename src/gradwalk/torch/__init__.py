@@ -5,6 +5,7 @@
 
     record/     a program as a trace: operations, autograd nodes, module calls, storages
     watch/      the hooks on a training loop, what they check, and the report of a stopped step
+    memory/     what a model keeps for backward, and what to checkpoint
     trainers/   watch in HF Trainer, Lightning and Accelerate
     doctor/     observing a training loop, for `gradwalk doctor`
     rerun/      snapshots of a step, and running it again
@@ -25,9 +26,19 @@ if find_spec("torch") is None:
     )
 
 from gradwalk.torch.imports.import_graph import import_graph
+from gradwalk.torch.memory.forward_memory import saved_memory
+from gradwalk.torch.memory.out_of_memory import out_of_memory
 from gradwalk.torch.record.recorder import TorchRecorder as record
 from gradwalk.torch.watch.layer_numbers import LayerNumbers
 from gradwalk.torch.watch.step_report import StepStopped
 from gradwalk.torch.watch.watch import Watch as watch
 
-__all__ = ["LayerNumbers", "StepStopped", "import_graph", "record", "watch"]
+__all__ = [
+    "LayerNumbers",
+    "StepStopped",
+    "import_graph",
+    "out_of_memory",
+    "record",
+    "saved_memory",
+    "watch",
+]

@@ -143,6 +143,15 @@ def is_custom(grad_fn: Any) -> bool:
     return isinstance(grad_fn, torch.autograd.function.BackwardCFunction)
 
 
+def fake_tensors() -> Any:
+    """A mode in which tensors have shapes and no memory; tensors from outside are converted."""
+    try:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+    except ImportError:
+        raise missing("torch._subclasses.fake_tensor.FakeTensorMode") from None
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
 def storage_of(tensor: torch.Tensor) -> tuple[StorageWeakRef, int, int] | None:
     """The storage of a tensor: a weak reference, address and bytes; None if it has none."""
     if tensor.layout != torch.strided or tensor.is_meta:

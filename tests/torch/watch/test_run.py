@@ -250,3 +250,32 @@ def test_the_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     for option in ("--watch", "--out", "--explosion", "--warmup", "--record-from"):
         assert option in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+OUT_OF_MEMORY = """
+import torch
+from torch import nn
+
+def block():
+    return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 4), nn.Tanh())
+
+
+model = nn.Sequential(block(), block(), block(), nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for rows in (4, 1 << 44):
+    x = torch.ones(1, 4).expand(rows, 4)
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_an_out_of_memory_error_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(OUT_OF_MEMORY, encoding="utf-8")
+    done = CliRunner().invoke(
+        app, ["run", "--watch", "--out", str(tmp_path / "out"), str(tmp_path / "train.py")]
+    )
+    assert done.exit_code == 3
+    assert "gradwalk: out of memory, at train.py:14: model(x).mean().backward()" in done.output
+    assert "torch.utils.checkpoint.checkpoint around" in done.output
+    assert (tmp_path / "out" / "report.txt").is_file()

@@ -69,7 +69,8 @@ class Memories:
         places = []
         for name, tensor in saved:
             place = self._placed(name, tensor)
-            if place is not None and not (tensor.is_leaf and tensor.requires_grad):
+            whole = tensor if tensor._base is None else tensor._base  # a transposed weight
+            if place is not None and not (whole.is_leaf and whole.requires_grad):
                 places.append(place)
         self.trace.saved[index] = tuple(places)
 
