@@ -13,6 +13,8 @@ import typer
 from gradwalk.cli.console import console, reported
 from gradwalk.cli.sources import IN_A_FILE, function_in
 from gradwalk.inspect.diff.diff import diff as differences
+from gradwalk.inspect.diff.side_by_side import side_by_side
+from gradwalk.inspect.trace.file import save_trace
 from gradwalk.printers.graphs.plain_data import jsonable
 
 DIFFERENT = 1  # the status, as of diff(1); an error is 2
@@ -34,6 +36,15 @@ def diff(
     every: Annotated[
         bool, typer.Option("--all", help="Show every aligned operation and weight.")
     ] = False,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            "--save",
+            metavar="FILE.trace",
+            help="Write both as one trace: `gradwalk studio FILE.trace` draws them side by side.",
+            show_default=False,
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Everything as JSON, nothing else.")] = False,
 ) -> None:
     """Compare two computations that should be equal: the first operation that differs.
@@ -47,6 +58,8 @@ def diff(
     """
     with reported(), redirect_stdout(sys.stderr):
         answer = differences(_given(a), _given(b), names=(Path(a).name, Path(b).name))
+        if save is not None:
+            save_trace(side_by_side(answer), save)
     if json:
         data = jsonable(answer.to_dict())
         typer.echo(json_text.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))

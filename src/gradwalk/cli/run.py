@@ -16,6 +16,7 @@ import typer
 
 from gradwalk.cli.console import fail, panel
 from gradwalk.graph.source import own_files
+from gradwalk.inspect.trace.routes import wrapped
 
 _watching = panel("Options for --watch")
 FOUND = 3  # the status if something was found
@@ -113,6 +114,7 @@ def _run_watched(
 ) -> int:
     if importlib.util.find_spec("torch") is None:
         raise fail("--watch is for programs that use PyTorch. Fix: pip install 'gradwalk[torch]'")
+    from gradwalk.torch.watch.loop_notes import loop_faults
     from gradwalk.torch.watch.step_report import StepStopped, free_path
     from gradwalk.torch.watch.watch import Watch
 
@@ -125,7 +127,10 @@ def _run_watched(
         with suppress(StepStopped):
             watched.check_parameters()
     if not watched.reports:
-        return status
+        faults = loop_faults(watched)
+        for fault in faults:
+            typer.echo("\n".join(wrapped(f"gradwalk: {fault}.", "", "  ")), err=True)
+        return FOUND if faults else status
     report = watched.reports[0]
     if report.summary is not None:  # every rank has written its own report
         report._stopped_rank.tell(report, partial(typer.echo, err=True))

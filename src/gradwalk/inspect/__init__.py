@@ -5,6 +5,7 @@ second, and returns a small report (`report.py`).
 """
 
 from gradwalk.inspect.diff.diff import diff as diff
+from gradwalk.inspect.diff.side_by_side import side_by_side as side_by_side
 from gradwalk.inspect.doctor.doctor import doctor
 from gradwalk.inspect.expression.parser import expression
 from gradwalk.inspect.health.health import health

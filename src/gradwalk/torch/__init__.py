@@ -7,7 +7,7 @@
     watch/      the hooks on a training loop, what they check, and the report of a stopped step
     memory/     what a model keeps for backward, and what to checkpoint
     trainers/   watch in HF Trainer, Lightning and Accelerate
-    doctor/     observing a training loop, for `gradwalk doctor`
+    doctor/     observing a training loop, for the doctor command
     rerun/      snapshots of a step, and running it again
     imports/    a model as a gradwalk function
     translate/  PyTorch's operations as ops of our table

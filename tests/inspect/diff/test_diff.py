@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import gradwalk as gw
 import gradwalk.torch
 from gradwalk.cli import app
+from gradwalk.inspect.diff.side_by_side import side_by_side
 
 X = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
 
@@ -221,3 +222,19 @@ def test_the_command(tmp_path: Path) -> None:
     program.write_text(PROGRAM)
     live = runner.invoke(app, ["diff", f"{program}:loss", f"{program}:other"])
     assert live.exit_code == 1 and "transposed" in live.output, live.output
+
+
+def test_both_as_one_trace(tmp_path: Path) -> None:
+    answer = gw.diff(Net(), Net("function"), inputs=X)
+    gw.save_trace(side_by_side(answer), tmp_path / "both.trace")
+    both = gw.load_trace(tmp_path / "both.trace")
+    assert len(both) == len(answer.a) + len(answer.b)
+    assert both.beside is not None
+    (found,) = both.beside.findings
+    assert both.nodes[found.nodes[0]].op == "Wrong" and found.kind == "gradient"
+    outer = [group.path for group in both.groups if group.above is None]
+    assert sorted(outer) == ["A", "B"]
+    a, b = gw.Value(3.0), gw.Value(3.0)
+    values = side_by_side(gw.diff(gw.record(a * a), gw.record(b * b)))
+    gw.save_trace(values, tmp_path / "values.trace")
+    assert len(gw.load_trace(tmp_path / "values.trace")) == 4

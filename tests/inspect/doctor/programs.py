@@ -1,5 +1,6 @@
 """Training programs for the doctor, sick and healthy, for gradwalk and PyTorch alike."""
 
+import linecache
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -215,5 +216,6 @@ def program(source: str, folder: Path, torch: bool) -> Callable[[], Any]:
         source = re.sub(ours, theirs, source, flags=re.MULTILINE)
     path = folder / "train.py"
     path.write_text(source)
+    linecache.checkcache()
     code = compile(source, str(path), "exec")
     return lambda: exec(code, {"__name__": "__main__"})

@@ -1,6 +1,5 @@
 """The doctor on programs of gradwalk: what it finds, and that it is silent about healthy ones."""
 
-import linecache
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from tests.inspect.doctor.programs import HEALTHY, SICK, program
 @batched("name", list(SICK))
 def test_it_finds_the_fault(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     sick = SICK[name]
-    linecache.checkcache()
     found = examined(program(sick.source, tmp_path_factory.mktemp("doctor"), False), [False])
     assert found.engine == "gradwalk"
     first = found.findings[0]

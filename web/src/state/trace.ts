@@ -5,6 +5,8 @@ import { batch, computed, signal } from "@preact/signals";
 import type { Edge, Step } from "../engine/types";
 import { planOf, type Plans } from "../layout/nested";
 import {
+  type Counterpart,
+  type Finding,
   type Kept,
   nodeName,
   shapeText,
@@ -51,17 +53,6 @@ export type TraceSelection =
   | { kind: "node"; node: number }
   | { kind: "scope"; scope: number }
   | { kind: "edges"; edges: Edge[] };
-
-/** What Python found wrong with it: GET api/sessions/ID/health. */
-export interface Finding {
-  kind: string;
-  layer: string;
-  nodes: number[];
-  text: string;
-  line: string | null; // of the program
-  chain: string;
-  fix: string;
-}
 
 /** What is wrong with an operation or in a scope. */
 interface Marks {
@@ -152,6 +143,30 @@ export class TraceStage extends Walker<TraceStep> {
     return { broken, nodes, scopes };
   });
 
+  /** Of two traces in one: the largest accumulated error in a scope, and whether one differs. */
+  readonly errors = computed(() => {
+    const found = this.document.value;
+    const scopes = new Map<number, Pick<Counterpart, "accumulated" | "verdict">>();
+    for (const [node, { accumulated, verdict }] of found?.trace.comparison?.nodes ?? [])
+      for (const scope of wayTo(found!.outline, found!.outline.home[node]!)) {
+        const before = scopes.get(scope);
+        scopes.set(scope, {
+          accumulated: Math.max(before?.accumulated || 0, accumulated || 0),
+          verdict: before?.verdict || verdict,
+        });
+      }
+    return scopes;
+  });
+
+  /** How far it is from its counterpart; undefined of what is not compared. */
+  errorAt(item: Item): Pick<Counterpart, "accumulated" | "verdict"> | undefined {
+    return "node" in item ? this.counterpart(item.node) : this.errors.value.get(item.scope);
+  }
+
+  counterpart(node: number): Counterpart | undefined {
+    return this.trace.comparison?.nodes.get(node);
+  }
+
   marksAt(item: Item): Marks {
     const { nodes, scopes } = this.marks.value;
     return ("node" in item ? nodes.get(item.node) : scopes.get(item.scope)) ?? unmarked;
@@ -185,7 +200,7 @@ export class TraceStage extends Walker<TraceStep> {
     this.document.value = document;
     this.selection.value = selection;
     this.wanted.value = null;
-    this.findings.value = document.findings ?? null;
+    this.findings.value = document.findings ?? document.trace.comparison?.findings ?? null;
     this.noFindings.value = "";
     this.sweepIndex.value = Math.max(0, document.trace.sweeps.length - 1);
     this.position.value = this.startOf(document);

@@ -2,7 +2,7 @@
 
 import { batch, signal } from "@preact/signals";
 
-import { Fault, nodeName, readTrace, type Trace } from "../trace/description";
+import { Fault, type Finding, nodeName, readTrace, type Trace } from "../trace/description";
 import { readTraceFile } from "../trace/file";
 import { type LiveGraph, liveGraph } from "../trace/scalars";
 import {
@@ -19,7 +19,7 @@ import { ask, hasServer, ServerError } from "./server";
 import type { Origin } from "./stage";
 import { writeAddress } from "./storage";
 import { notify, place, stage } from "./studio";
-import { type Finding, measureDrawing, type TraceDocument, traceStage } from "./trace";
+import { measureDrawing, type TraceDocument, traceStage } from "./trace";
 import { say } from "./words";
 
 /** A line of GET api/sessions. */
@@ -64,6 +64,7 @@ export function openDescription(opened: Opened, keep = false): void {
     }
   });
   announce(say("page.opened", { title: opened.title, count: trace.nodes.length }));
+  if (trace.comparison) return; // it has its findings
   if (!live) void askPython(traceStage.document.value!);
   else if (opened.session || opened.file) void askAboutNumbers(opened, trace, live);
 }

@@ -66,6 +66,30 @@ export interface Sweep {
   pushed: Map<number, (Kept | null)[]>; // along each argument
 }
 
+/** Of two traces in one (`gradwalk diff`): how far a node is from its counterpart. */
+export interface Counterpart {
+  other: number; // -1: it has none
+  own: number; // NaN: not known
+  accumulated: number;
+  verdict: string; // "": in line
+}
+
+/** What Python found: `health` of a session, or `gradwalk diff`. */
+export interface Finding {
+  kind: string;
+  layer: string;
+  nodes: number[];
+  text: string;
+  line: string | null; // of the program
+  chain: string;
+  fix: string;
+}
+
+export interface Comparison {
+  nodes: Map<number, Counterpart>;
+  findings: Finding[];
+}
+
 export interface Trace {
   scalar: boolean;
   nodes: TraceNode[];
@@ -73,6 +97,7 @@ export interface Trace {
   sweeps: Sweep[];
   names: Map<number, string>; // of parameters
   reduced: boolean; // whether there was no room for some of the numbers
+  comparison?: Comparison; // it is two traces
 }
 
 /** What is wrong with a trace, for the reader of the page. */
@@ -229,7 +254,12 @@ export function readTrace(description: unknown): Trace {
     reading.key = "names";
     return [whole(Number(index), nodes.length), text(name)] as const;
   });
+  const comparison =
+    all.counterparts === undefined
+      ? {}
+      : { comparison: readComparison(from(all, "counterparts", object), nodes.length) };
   return {
+    ...comparison,
     scalar: all.scalar === true,
     nodes,
     groups,
@@ -237,6 +267,33 @@ export function readTrace(description: unknown): Trace {
     names: new Map(names),
     reduced: Object.keys(from(all, "reduced", object)).length > 0,
   };
+}
+
+function readComparison(found: Json, count: number): Comparison {
+  const known = (value: unknown): number => (value == null ? NaN : number(value));
+  const nodes = from(found, "nodes", list).map((entry) => {
+    const [node, other, own, accumulated, verdict] = list(entry);
+    const counterpart: Counterpart = {
+      other: other == null ? -1 : whole(other, count),
+      own: known(own),
+      accumulated: known(accumulated),
+      verdict: text(verdict),
+    };
+    return [whole(node, count), counterpart] as const;
+  });
+  const findings = from(found, "findings", list).map((entry): Finding => {
+    const one = object(entry);
+    return {
+      kind: text(one.kind),
+      layer: text(one.layer),
+      nodes: from(one, "nodes", list).map((node) => whole(node, count)),
+      text: text(one.text),
+      line: text(one.line),
+      chain: text(one.chain),
+      fix: text(one.fix),
+    };
+  });
+  return { nodes: new Map(nodes), findings };
 }
 
 function readGroup(group: Json, index: number): Group {

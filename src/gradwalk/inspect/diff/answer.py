@@ -101,6 +101,8 @@ class TraceDifference(Report):
     total: int  # operations of B
     a: Trace = field(repr=False)
     b: Trace = field(repr=False)
+    # nodes of B -> of A and the accumulated error; also leaves, and operations that only move
+    counterparts: dict[int, tuple[int, float | None]] = field(default_factory=dict)
 
     DATA = ("equal", "first", "findings", "operations", "weights", "notes", "names", "aligned",
             "total")  # fmt: skip
@@ -142,8 +144,9 @@ class TraceDifference(Report):
         equal = "No operation differs by more than rounding."
         a, b = self.names
         named = "" if self.names == ("A", "B") else f"A is {a}, B is {b}; "
-        counted = f"{named}{self.aligned} of {self.total} operations of B are values of A too."
-        return [first if count else equal, *wrapped(counted, "", "  ")]
+        between = "" if self.aligned == self.total else "; the others are steps between these"
+        counted = f"{named}{self.aligned} of {self.total} operations of B have a counterpart in A"
+        return [first if count else equal, *wrapped(f"{counted}{between}.", "", "  ")]
 
     def _more(self) -> list[str]:
         rest = self.findings[1:]

@@ -107,7 +107,18 @@ def compared(a: Trace, b: Trace, names: tuple[str, str]) -> TraceDifference:
         len(total),
         a,
         b,
+        {
+            e.node: (p.a.node, _accumulated(alignment, p))
+            for e, p in alignment.pairs.items()
+            if e.output == 0
+        },
     )
+
+
+def _accumulated(alignment: Alignment, pair: Pair) -> float | None:
+    """How far the recorded results are apart."""
+    one, other = alignment.a.value(pair.a), alignment.b.value(pair.b)
+    return None if one is None or other is None else between(other, one)
 
 
 def _not_compared(alignment: Alignment) -> list[FoundDifference]:
@@ -153,8 +164,6 @@ def _operations(
         node = alignment.b.node(pair.b)
         if moves(node) and node.index not in verdicts:
             continue
-        one, other = alignment.a.value(pair.a), alignment.b.value(pair.b)
-        accumulated = None if one is None or other is None else between(other, one)
         own = np.nanmax([pair.own, rounding.of(node.index)])
         region = [verdicts[i] for i in pair.region_b if i in verdicts]
         rows.append(
@@ -162,7 +171,7 @@ def _operations(
                 side(alignment.a.trace, pair.a.node),
                 side(alignment.b.trace, node.index),
                 float(own),
-                accumulated,
+                _accumulated(alignment, pair),
                 gradients.accumulated(pair.b),
                 region[0] if region else "",
             )
@@ -233,11 +242,10 @@ def _rounded(
         fix = f"compute {place.op} in a way that loses fewer digits."
     else:
         why = f"{who} has {name} from here on, and {whom} {other}."
-        fix = f"cast {who} to {other} here, or leave {place.op} out of autocast."
+        fix = f"cast {who} to {other} here, or leave it out of autocast."
     what = f"The first operation that rounds otherwise is {place.op}{within}."
-    values = alignment.a.value(pair.a), alignment.b.value(pair.b)
-    accumulated = None if values[0] is None or values[1] is None else between(values[1], values[0])
-    return FoundDifference("precision", "forward", what, why, fix, a, b, own, accumulated)
+    apart = _accumulated(alignment, pair)
+    return FoundDifference("precision", "forward", what, why, fix, a, b, own, apart)
 
 
 # -- weights -------------------------------------------------------------------------------------

@@ -18,16 +18,16 @@ WELL = 0.3  # share of the loss that is gone: the layers learn, whatever their s
 OF_LAYERS = {"vanishing", "exploding", "dead", "saturated", "initialisation", "update", "zero"}
 # A finding of the first kind explains those of the others: they are its consequences.
 EXPLAINS = {
-    "error": {"NaN", "explosion", "update", "exploding", "vanishing", "unused"},
-    "rate": {"update", "NaN", "Inf", "explosion", "exploding", "stuck"},
-    "left over": {"NaN", "Inf", "explosion", "update", "exploding"},
-    "sum": {"NaN", "Inf", "explosion", "update", "exploding"},
+    "error": {"NaN", "explosion", "spike", "update", "exploding", "vanishing", "unused"},
+    "rate": {"update", "NaN", "Inf", "explosion", "spike", "exploding", "stuck"},
+    "left over": {"NaN", "Inf", "explosion", "spike", "update", "exploding"},
+    "sum": {"NaN", "Inf", "explosion", "spike", "update", "exploding"},
     "eps": {"NaN", "Inf", "update"},
-    "update": {"exploding", "explosion", "Inf"},
+    "update": {"exploding", "explosion", "spike", "Inf"},
     "dead": {"zero", "vanishing"},
     "saturated": {"zero", "vanishing"},
     "initialisation": {"zero", "vanishing"},
-    "NaN": {"update", "vanishing", "exploding", "explosion"},
+    "NaN": {"update", "vanishing", "exploding", "explosion", "spike"},
 }
 
 

@@ -11,15 +11,55 @@ from gradwalk.inspect.doctor.observed import ObservedRun, ObservedStep
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.report import short
 
-SHOWN = 6  # stretches of equal rates
+SHOWN = 6  # changes
+KEPT = 512  # changes to keep
 DEAD = 1e-4  # of the largest rate: below, nothing moves any more
 PART = 0.25  # of the steps that may be so small; a cosine ends with few
 LOST_STEPS = 3  # steps at a rate of 0: a warm-up may begin with one
 GROWN = 3.0  # times the rate that a schedule started from
 
 
+class RateHistory:
+    """The learning rate, step after step: its changes, and its extremes if these are many."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[int, float]] = []  # first steps of a rate; later the last ones
+        self.first = self.last = self.low = self.high = math.nan
+        self._count = 0
+
+    def note(self, step: int, rate: float) -> None:
+        """Note the rate of a step."""
+        if rate == self.last:
+            return
+        self._count += 1
+        self.last = rate
+        if self._count == 1:
+            self.first = self.low = self.high = rate
+        self.low, self.high = min(self.low, rate), max(self.high, rate)
+        self.changes.append((step, rate))
+        if len(self.changes) > KEPT:  # every second one is enough of so many
+            self.changes = [self.changes[0], *self.changes[1:-1:2], self.changes[-1]]
+
+    @property
+    def grown(self) -> str:
+        """How far it has grown since the first step, if that is more than a warm-up does."""
+        if not self.first > 0 or self.last < max(GROWN * self.first, self.high):
+            return ""
+        return f"from {short(self.first)} to {short(self.last)}"
+
+    def __str__(self) -> str:
+        if self._count < 2:
+            return f"{short(self.first)} throughout" if self._count else ""
+        if self._count <= SHOWN:
+            return ", ".join(f"{short(rate)} from step {step}" for step, rate in self.changes)
+        middle = self.changes[len(self.changes) // 2]
+        shown = (self.changes[0], middle, self.changes[-1])
+        told = ", ".join(f"{short(rate)} at step {step}" for step, rate in shown)
+        return f"{told}; between {short(self.low)} and {short(self.high)}"
+
+
 def history(run: ObservedRun) -> str:
-    """The learning rate in words: 0.1 (steps 0 to 29), 0.01 (30 to 59)."""
+    """The learning rate in words: 0.1 from step 0, 0.01 from step 30."""
     told = []
     for known in run.optimizers:
         steps = [s for s in run.steps if s.optimizer is known.optimizer and s.rates]
@@ -30,30 +70,15 @@ def history(run: ObservedRun) -> str:
 
 
 def _in_words(steps: list[ObservedStep]) -> str:
-    groups = [[s.rates[0] for s in steps]]
-    groups += [
-        [s.rates[k] for s in steps if k < len(s.rates)]
-        for k in range(1, len(steps[0].rates))
-        if any(k < len(s.rates) and s.rates[k] != s.rates[0] for s in steps)
-    ]
-    return " and ".join(_stretches(rates, [s.number for s in steps]) for rates in groups)
-
-
-def _stretches(rates: list[float], numbers: list[int]) -> str:
-    parts = [
-        (rate, [n for _, n in members])
-        for rate, members in itertools.groupby(zip(rates, numbers), key=lambda pair: pair[0])
-    ]
-    if len(parts) == 1:
-        return f"{short(parts[0][0])} throughout"
-    if len(parts) <= SHOWN:
-        return ", ".join(f"{short(rate)} from step {at[0]}" for rate, at in parts)
-    low, high = min(rates), max(rates)
-    return (
-        f"{short(rates[0])} at step {numbers[0]}, {short(rates[len(rates) // 2])} at step "
-        f"{numbers[len(rates) // 2]}, {short(rates[-1])} at step {numbers[-1]}; between "
-        f"{short(low)} and {short(high)}"
-    )
+    """The rates of all groups that differ."""
+    texts = []
+    for group in range(len(steps[0].rates)):
+        rates = RateHistory()
+        for step in steps:
+            if group < len(step.rates):
+                rates.note(step.number, step.rates[group])
+        texts.append(str(rates))
+    return " and ".join(dict.fromkeys(texts))
 
 
 # -- checks ----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.trace.array_statistics import Statistics
+from gradwalk.inspect.trace.beside import beside_as_json, read_beside
 from gradwalk.inspect.trace.file_json import (
     decode,
     encode,
@@ -105,6 +106,7 @@ def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
         "regions": pairs(trace.regions),
         "region_saved": pairs(trace.region_saved),
         "seconds": pairs(trace.seconds),
+        **({} if trace.beside is None else {"counterparts": beside_as_json(trace.beside)}),
     }
     return described, writer.arrays
 
@@ -250,6 +252,8 @@ class _Reader:
             whole(r): read_saved(kept) for r, kept in described.get("region_saved", ())
         }
         trace.seconds = self._seconds(described)
+        if "counterparts" in described:
+            trace.beside = read_beside(described["counterparts"], self._node_at)
         return trace
 
     def _seconds(self, described: dict[str, Any]) -> dict[int, float]:

@@ -20,6 +20,7 @@ import numpy as np
 from gradwalk.graph.source import SourceLine, source_line
 from gradwalk.graph.versions import stamp_of
 from gradwalk.inspect.trace.array_statistics import in_bytes
+from gradwalk.inspect.trace.beside import Beside
 
 Shape = tuple[int, ...]
 Kept = Any  # float, array, Statistics of an array that was not kept, or None
@@ -156,6 +157,7 @@ class Trace:
         self.seconds: dict[int, float] = {}  # of each forward, if timed
         self.names: dict[int, str] = {}  # parameters -> their names in the model
         self.exits: list[Exit] = []  # values that left the graph
+        self.beside: Beside | None = None  # of two traces in one, how they differ
         self._index: dict[Any, int] = {}  # live objects -> nodes; not part of a file
         self._alive: list[Any] = []  # keeps these keys valid
         self._earlier: dict[int, int] = {}  # leaves -> earlier versions, before in-place updates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -14,7 +15,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from gradwalk.graph.source import SourceLine
+from gradwalk.graph.source import SourceLine, own_files
 from gradwalk.inspect.doctor.observer import Observer
 from gradwalk.inspect.doctor.tools import nan_finding
 from gradwalk.inspect.health.findings import Finding
@@ -126,7 +127,11 @@ class TorchObserver(Observer):
     # -- what PyTorch tells ------------------------------------------------------------------------
 
     def _new_optimizer(self, optimizer: Any, *_: Any) -> None:
-        self.made_optimizer(optimizer)
+        frame: Any = sys._getframe(2)
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("torch."):
+            frame = frame.f_back
+        if frame is None or not own_files[frame.f_code.co_filename]:  # not a twin of a tool's
+            self.made_optimizer(optimizer)
 
     def _sets(self, module: Any, name: str, value: Any) -> None:
         known = module.__dict__.get("_modules", {}).get(name)
@@ -152,7 +157,7 @@ class TorchObserver(Observer):
         self.begin_backward([] if self.run.optimizers else leaves_of(asked.outputs))
         line = self.line()
         recording = self.recorders[-1] if self._recording is not None else None
-        with explained(asked, line, self._line_of, recording):
+        with explained(asked, lambda: line, self._line_of, recording):
             yield
         roots = [t.detach() for t in asked.outputs if isinstance(t, torch.Tensor)]
         single = len(roots) == 1 and roots[0].numel() == 1
@@ -209,6 +214,6 @@ def of_report(report: StepReport) -> Finding:
         report.line,
         known.cause if known else None,
         known.factors if known else [],
-        confidence="certain" if report.kind != "explosion" else "likely",
+        confidence="likely" if report.kind in ("explosion", "spike") else "certain",
         basis=rerun,
     )

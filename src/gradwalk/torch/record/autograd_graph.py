@@ -231,7 +231,7 @@ class AutogradGraph:
             yield
             self._note_results(call, sweep)
             self._tell_versions_apart(sweep)
-            note_pass(starts, sweep.line)
+            note_pass(starts, lambda: sweep.line)
         except RuntimeError as error:
             self.memories.explain_overwritten(error, nodes, self.node)
             explain_freed(error, starts, nodes, self.line_of)

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 
 import torch
 
-from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.torch import private
 from gradwalk.torch.record.autograd_graph import inputs_first
-from gradwalk.torch.record.freed_graphs import LineOf, explain_freed, note_pass
+from gradwalk.torch.record.freed_graphs import Line, LineOf, explain_freed, note_pass
 from gradwalk.torch.record.recorder import TorchRecorder
 
 NO_GRAPH = "does not require grad"
@@ -20,7 +19,7 @@ NO_GRAPH = "does not require grad"
 @contextmanager
 def explained(
     asked: private.BackwardCall,
-    line: SourceLine | None,
+    line: Line,
     line_of: LineOf,
     recorder: TorchRecorder | None = None,
 ) -> Iterator[None]:

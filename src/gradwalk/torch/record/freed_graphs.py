@@ -20,20 +20,21 @@ from gradwalk.torch.user_lines import USER, files
 FREED = "backward through the graph a second time"
 DEEPEST = 3  # of nested containers to search
 LineOf = Callable[[Any], SourceLine | None]
+Line = Callable[[], SourceLine | None]  # its text is looked up only if it is needed
 
 
 class LastPass(NamedTuple):
     """The last backward pass that completed."""
 
     nodes: int  # autograd nodes made until then
-    line: SourceLine | None
+    line: Line
 
 
 _passes: list[LastPass] = []  # at most one
 _DONE = "gradwalk.done"  # metadata key: the line of the backward pass that started at a node
 
 
-def note_pass(outputs: Sequence[Any], line: SourceLine | None) -> None:
+def note_pass(outputs: Sequence[Any], line: Line) -> None:
     """Note a backward pass that completed."""
     _passes[:] = [LastPass(private.nodes_made(), line)]
     for root in outputs:
@@ -54,7 +55,7 @@ def explain_freed(
     told: tuple[str, SourceLine | None] | None = None
     for root in roots:
         if _DONE in private.mark(root):
-            told = _same_loss(private.mark(root)[_DONE])
+            told = _same_loss(private.mark(root)[_DONE]())
     if told is None and freed:
         told = _kept_graph(nodes, freed, line_of)
     if told is not None:
@@ -87,14 +88,15 @@ def _kept_graph(
         for source, output in node.next_functions
         if source in old
     ]
-    first = "" if done.line is None else f" at {done.line}"
+    line = done.line()
+    first = "" if line is None else f" at {line}"
     newest = max(border, key=lambda edge: private.number_of(edge[1]), default=None)
     user, source, output = newest or (None, max(freed, key=private.number_of), 0)
     made = line_of(source)
     kept, is_replaced = _holder(source, output)
-    twin = _twin(nodes, old, source)
+    twins = _twins(nodes, old, source)
     name = f", kept in {kept}," if kept else ""
-    if user is None or not (is_replaced or twin is not None):
+    if user is None or not (is_replaced or twins):
         return (
             f"two backward passes go through {_described(source, output)}{name} made at "
             f"{made or 'an unrecorded line'}, and the first{first} freed it. Fix: add the losses "
@@ -102,8 +104,8 @@ def _kept_graph(
             "one as backward(retain_graph=True).",
             made,
         )
-    made = made or (None if twin is None else line_of(twin))
-    used = line_of(user)
+    made = made or _line_among(twins, line_of)
+    used = line_of(user) or _line_among(_twins(nodes, old, user), line_of)
     detached = f"{kept} = {kept}.detach()" if kept else "detach() it"
     return (
         f"{_described(source, output)}{name} is carried over from an earlier step"
@@ -144,11 +146,15 @@ def _described(node: Any, output: int) -> str:
     return f"the result of {name}" + ("" if shape is None else f" of shape {shape}")
 
 
-def _twin(nodes: list[Any], old: set[Any], source: Any) -> Any:
-    """The node that makes the same tensor in this step; None if there is none."""
-    forms = private.outputs_of(source)
-    new = (node for node in nodes if node not in old and node.name() == source.name())
-    return next((node for node in new if private.outputs_of(node) == forms), None)
+def _twins(nodes: list[Any], old: set[Any], node: Any) -> list[Any]:
+    """The nodes that make the same tensor in later steps."""
+    forms = private.outputs_of(node)
+    new = (other for other in nodes if other not in old and other.name() == node.name())
+    return [other for other in new if private.outputs_of(other) == forms]
+
+
+def _line_among(nodes: list[Any], line_of: LineOf) -> SourceLine | None:
+    return next((line for node in nodes if (line := line_of(node)) is not None), None)
 
 
 # -- which variable keeps it -----------------------------------------------------------------------

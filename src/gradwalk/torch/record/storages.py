@@ -12,6 +12,8 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.trace import Edge, Saved, Trace
 from gradwalk.torch import private
 
+OVERWRITTEN = "modified by an inplace operation"
+
 
 class HeldWeakly(list[Any]):
     """A list of live objects that holds PyTorch's tensors weakly."""
@@ -90,7 +92,7 @@ class Memories:
         self, error: RuntimeError, nodes: list[Any], index_of: Callable[[Any], int | None]
     ) -> None:
         """Add to PyTorch's error which operation saved the tensor, and which one overwrote it."""
-        if "modified by an inplace operation" not in str(error):
+        if OVERWRITTEN not in str(error):
             return
         for grad_fn in reversed(nodes):
             index = index_of(grad_fn)
@@ -123,6 +125,6 @@ def _is_spoilt(grad_fn: Any) -> bool:
         try:
             getattr(grad_fn, name)
         except RuntimeError as error:
-            if "modified by an inplace operation" in str(error):
+            if OVERWRITTEN in str(error):
                 return True
     return False

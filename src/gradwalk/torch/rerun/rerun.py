@@ -182,6 +182,21 @@ class Rerun:
         same = bool(self.losses) and _same_bits(self.losses[-1], run.loss)
         return recorder.trace if same else None
 
+    def failed(self, run: Run) -> RuntimeError | None:
+        """Run the statements of a step whose backward failed again, recorded; their error.
+
+        A recording explains PyTorch's errors (record/backward_errors.py).
+        """
+        recorder = TorchRecorder(budget=self.budget)
+        with self._leaving_no_mark(run):
+            try:
+                self._statements(run, recorder)
+            except RuntimeError as error:
+                return error
+            except (Exception, LeftTheBlock):
+                return None
+        return None
+
     # -- two attempts ------------------------------------------------------------------------------
 
     def _statements(self, run: Run, recorder: TorchRecorder) -> tuple[str, list[str]]:

@@ -30,6 +30,7 @@ from gradwalk.torch.watch.gradient_checks import (
     scale_of,
     unrecorded,
 )
+from gradwalk.torch.watch.loop_notes import LoopNotes
 from gradwalk.torch.watch.rewind import Rewind
 from gradwalk.torch.watch.spikes import Spike, SpikeDetector
 from gradwalk.torch.watch.step_report import GROWN, StepReport
@@ -96,6 +97,7 @@ class Checked:
         self.no_room = False  # for a rewind, on its device
         self._start: float | None = None  # norm of all parameters at the first step
         self._history = GradientHistory(explosion, warmup, floor)
+        self.loop = LoopNotes(optimizer)
         # Ranks would have to agree on a spike: without that, one stops and the others wait for it.
         wanted = math.isfinite(explosion) and not is_one_of_many()
         self._spikes = SpikeDetector(optimizer) if wanted else None
@@ -239,6 +241,8 @@ class Checked:
         report.seen = fault.in_words(self.optimizer, names, step)
         report.fix = UNUSED_FIX if fault.kind == "unused" else ""
         report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
+        report.rates = str(self.loop.rates)
+        report.notes += self.loop.notes()
         if fault.spike is not None:
             report._spike, report.mechanism = fault.spike, fault.spike.mechanism
             report.why = fault.spike.because()
@@ -357,6 +361,8 @@ def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
     told = [type(optimizer).__name__]
     told += [f"{name}={_plain(group[name])}" for name in ("lr", "eps", "betas") if name in group]
+    if group.get("eps") and not torch.tensor(group["eps"], dtype=parameter.dtype):
+        told.append(f"and that eps is 0 in {str(parameter.dtype).removeprefix('torch.')}")
     for name, value in optimizer.state.get(parameter, {}).items():
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             if not all_finite(value):

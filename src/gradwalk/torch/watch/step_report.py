@@ -61,6 +61,7 @@ class StepReport(Report):
     finding: Finding | None = None  # what health says about an explosion
     rerun: str = ""  # "statements", "model", "recorded" live, or "" if it could not be run again
     rerun_told: str = ""
+    rates: str = ""  # how the learning rate went
     notes: list[str] = field(default_factory=list)
     path: str = ""  # of the trace
     is_over: bool = False  # whether it came after the last step, with no step left to stop
@@ -132,6 +133,7 @@ class StepReport(Report):
             ("row", "" if self.row is None else f"{self.row} of the batch{more}{self._share}"),
             *(("layer", layer) for layer in self.layers),
             ("ranks", f"{self.ranks}." if self.ranks else ""),
+            ("rate", self.rates),
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
             *(("note", f"{note}.") for note in self.notes),
         )

@@ -50,12 +50,13 @@ from gradwalk.torch.watch.gradient_checks import (
     norm_of,
     unrecorded,
 )
-from gradwalk.torch.watch.investigate import investigate
+from gradwalk.torch.watch.investigate import explained_again, investigate
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
+from gradwalk.torch.watch.loop_notes import after_backward, before_backward, not_held
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
-from gradwalk.torch.watch.watched_things import keep, several, with_a_look
+from gradwalk.torch.watch.watched_things import active, keep, several, with_a_look
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
@@ -137,6 +138,7 @@ class Watch:
         self._reached: list[ModelCall] = []  # calls that the current backward pass has reached
         self._outermost: torch.nn.Module | None = None  # the model that is running
         self._call: ModelCall | None = None  # its current call
+        self._last: list[ModelCall] = []  # completed since the last backward pass, a few
         self._passes = 0  # backward passes in progress
         self._lost = 0  # consecutive steps skipped because the loss was NaN
         self._warned = False  # and no step has been healthy since
@@ -161,7 +163,7 @@ class Watch:
             self._watch_optimizer(known)
         if model is None:
             self._learning.begin()
-        _active.add(self)
+        active.add(self)
         self._recordings.begin(0)
 
     def __enter__(self) -> Self:
@@ -180,7 +182,7 @@ class Watch:
         self._recordings.end()
         self._hooks.close()
         self._forget()
-        _active.discard(self)
+        active.discard(self)
 
     @property
     def overhead(self) -> float:
@@ -240,6 +242,7 @@ class Watch:
         began = perf_counter()
         call, self._call, self._outermost = self._call, None, None
         if call is not None:
+            self._last = [*self._last[-3:], call]
             outputs = outputs_in(output)
             call.outputs = [weakref.ref(tensor) for tensor in outputs]
             for position, tensor in enumerate(outputs):
@@ -270,11 +273,13 @@ class Watch:
         began = perf_counter()
         self._begun += 1
         frames = frames_from(sys._getframe(1))
+        before_backward(self.optimizers.values())
         before = self._norm_before()
         self._passes, self._reached = 1, []
         self._seconds += perf_counter() - began
         try:
-            yield
+            with explained_again(asked, frames, self._last, self._rerun):
+                yield
         finally:
             self._passes = 0
         began = perf_counter()
@@ -282,7 +287,8 @@ class Watch:
         loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
         calls = sorted(self._reached, key=lambda call: call.number)
         run = Run(calls, frames, loss, before)
-        self._reached = []
+        after_backward(self.optimizers.values(), frames[0].key if frames else None)
+        self._reached, self._last = [], []
         self._unused = unused_parameters(call.model.module for call in calls)
         self._runs.append(run)
         self._sites.note(run)
@@ -385,6 +391,7 @@ class Watch:
 
     def _passed(self, checked: Checked) -> None:
         """Count a step."""
+        checked.loop.before_step(checked.steps)
         checked.steps += 1
         self.steps = max(self.steps, checked.steps)
         self._stepped = True
@@ -427,6 +434,7 @@ class Watch:
             return
         names = self._names.of_parameters(models := [m.module for m in self.models.values()])
         report = checked.report(fault, names, checked.steps if step is None else step)
+        report.notes += not_held(names, models, self.optimizers.values())
         live = self._recordings.end()
         me = self._agreement.number
         investigate(report, fault, checked, names, live, self._rerun, models, me)
@@ -488,12 +496,3 @@ def aside() -> Iterator[None]:
         yield
     finally:
         Watch._busy -= 1
-
-
-_active: weakref.WeakSet[Watch] = weakref.WeakSet()
-
-
-def recorded_again(loss: torch.Tensor) -> Trace | None:
-    """Trace the step of a loss whose graph is freed, if a watch runs it again bit for bit."""
-    traces = (watched.recorded_again(loss) for watched in list(_active))
-    return next((trace for trace in traces if trace is not None), None)

@@ -25,14 +25,16 @@ export function ItemView(props: { sight: Sight; index: number; plain: boolean; t
       ? { rx: 4, ...scopeButton(item.scope, false, toggle) }
       : { rx: stage.node(item.node).op ? 8 : 22, ...nodeButton(item.node) };
   const classes = stateOf(item);
+  const style = tint(item);
   if (plain) {
     const marked = marks.broken ? " broken" : marks.sick.length ? " sick" : "";
-    return <rect {...{ x, y, width, height, ...rest }} class={`box plain ${classes}${marked}`} />;
+    const kind = `box plain ${classes}${marked}`;
+    return <rect {...{ x, y, width, height, ...rest, style }} class={kind} />;
   }
   const mark = markText(item);
   const room = (width - 2 * side) / letter.name - mark.length;
   return (
-    <g class={classes} transform={`translate(${x} ${y})`}>
+    <g class={classes} style={style} transform={`translate(${x} ${y})`}>
       {"scope" in item && (
         <path class="behind" d={`M6 ${height}v4h${width - 2}v-${height - 2}h-4`} />
       )}
@@ -119,11 +121,23 @@ function scopeButton(scope: number, open: boolean, toggle: Toggle) {
   };
 }
 
+/** How strongly to colour what is compared: nothing at the rounding of float32, all at 0.1. */
+function tint(item: Item): string | undefined {
+  const found = stage.errorAt(item);
+  if (!found) return undefined;
+  const digits = Math.log10(Math.max(found.accumulated || 0, 1e-7)) + 7;
+  return `--error:${Math.round(Math.min(1, digits / 6) * 60)}%`;
+}
+
 /** Classes of what it is, and of where the walk and the selection stand. */
 function stateOf(item: Item, open = false): string {
   const is = (step?: { node: number }): boolean =>
     step !== undefined && keyOf(stage.shownFor(step.node)) === keyOf(item);
   const found = [is(stage.current.value) && "now", stage.isChosen(item) && "selected"];
+  const error = stage.errorAt(item);
+  if (error) found.push("compared", error.verdict && "differs");
+  else if (stage.trace.comparison && "node" in item && stage.node(item.node).op)
+    found.push("between");
   if ("scope" in item) found.push("scope", open ? "open" : "closed");
   else {
     const { node } = item;

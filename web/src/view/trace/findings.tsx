@@ -1,8 +1,9 @@
 // What Python's `health` and `find_nan` found, each with the way to it.
 
 import { hasServer } from "../../state/server";
-import { type Finding, traceStage as stage } from "../../state/trace";
+import { traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
+import type { Finding } from "../../trace/description";
 import { ItemLink, Picks } from "./pieces";
 
 const mostListed = 40;
@@ -10,6 +11,7 @@ const mostListed = 40;
 export function FindingList() {
   const found = stage.findings.value;
   const { broken } = stage.marks.value;
+  const compared = Boolean(stage.trace.comparison);
   return (
     <>
       {broken.size > 0 && (
@@ -18,9 +20,9 @@ export function FindingList() {
           <ItemLink item={{ node: stage.firstBroken() }} />
         </p>
       )}
-      {!hasServer && <p class="hint">{say("trace.healthNeedsPython")}</p>}
+      {!hasServer && !compared && <p class="hint">{say("trace.healthNeedsPython")}</p>}
       {hasServer && !found && <p class="hint">{stage.noFindings.value || say("trace.asking")}</p>}
-      {found?.length === 0 && <p>{say("trace.healthy")}</p>}
+      {found?.length === 0 && <p>{say(compared ? "trace.equal" : "trace.healthy")}</p>}
       <Picks of={found ?? []} most={mostListed} class="findings">
         {(finding) => (
           <div data-finding={finding.kind} translate={false}>

@@ -63,8 +63,9 @@ function Overview() {
         }}
       />
       {trace.reduced && <p class="hint">{say("trace.reduced")}</p>}
-      <h3>{say("trace.health")}</h3>
+      <h3>{say(trace.comparison ? "trace.differences" : "trace.health")}</h3>
       <FindingList />
+      {trace.comparison && <p class="hint">{say("trace.colours")}</p>}
       <p class="hint">{say("trace.hint")}</p>
     </>
   );
@@ -102,6 +103,7 @@ function NodeDetails({ node }: { node: number }) {
         <Fact word="trace.noGradient" name>
           {note}
         </Fact>
+        <CounterpartFact node={node} />
       </dl>
       <Choice
         label={say("trace.output")}
@@ -132,6 +134,23 @@ function NodeDetails({ node }: { node: number }) {
       <EdgeLinks word="inspect.consumers" edges={stage.outline.consumers[node]!} to="node" />
       <AskPython node={node} output={at} />
     </>
+  );
+}
+
+/** Where its counterpart in the other trace is, and how far they are apart. */
+function CounterpartFact({ node }: { node: number }) {
+  const found = stage.counterpart(node);
+  if (!found || found.other < 0) return null;
+  const { own, accumulated } = found;
+  return (
+    <Fact word="trace.counterpart">
+      <ItemLink item={{ node: found.other }} />{" "}
+      {!Number.isNaN(own) && (
+        <span class="soft">
+          {say("trace.errors", { own: shortNumber(own), accumulated: shortNumber(accumulated) })}
+        </span>
+      )}
+    </Fact>
   );
 }
 
