@@ -33,7 +33,7 @@ class ClinicFragment:
 
     @property
     def engines(self) -> tuple[str, ...]:
-        return ("torch", "gradwalk")
+        return ("gradwalk",) if self.name.startswith("bug_") else ("torch", "gradwalk")
 
     def examine(self, folder: Path, engine: str, sick: bool) -> Diagnosis:
         """What the doctor says of one step."""
