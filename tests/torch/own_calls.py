@@ -57,6 +57,7 @@ def _images() -> list[Call]:
         (aten.pad.default, (image, [1, -1], "constant", 2.0), {}),
         (aten.pad.default, (image, [1, 1, 0, 2], "reflect"), {}),
         (aten.native_channel_shuffle.default, (image, 2), {}),
+        (aten.im2col.default, (image, [3, 2], [1, 2], [1, 0], [2, 1]), {}),
         (aten._native_batch_norm_legit_functional.default, (
             image, *parameters, True, 0.1, 1e-5), {}),
         (aten._native_batch_norm_legit_functional.default, (

@@ -22,7 +22,7 @@ from gradwalk.torch.imports.graph_steps import Unsupported
 from tools.coverage.architectures import Subject, build
 
 PLACES = 3  # at which a NaN is planted, one at a time
-BUDGET = 1 << 30  # bytes of values that a recording keeps
+BUDGET = 2 << 30  # bytes of values that a recording keeps
 
 
 def answer(name: str, connection: Connection) -> None:

@@ -15,9 +15,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "pytorch" / "coverage.md"
 INTRODUCTION = """\
 # Coverage
 
-What `gradwalk.torch` does on {count} architectures of {libraries}, each at tiny size
-with random weights, on the CPU with PyTorch {torch}. `python -m tools.coverage` measures them, each
-in a process of its own, and writes this page; the extra `coverage` installs what it needs.
+What `gradwalk.torch` does on {count} architectures of
+{libraries}, each at tiny size with random weights, on the
+CPU with PyTorch {torch}. `python -m tools.coverage` measures them, each in a process of its own,
+and writes this page; the extra `coverage` installs what it needs.
 
 | measured | architectures |
 |---|---|
@@ -88,8 +89,9 @@ def page(result: dict[str, Any]) -> str:
         for name, row in rows.items():
             if name.startswith(f"{library}/"):
                 text += _line(name.partition("/")[2], row, notes)
-    listed = "".join(f"{k}. {note}\n" for k, note in enumerate(notes, 1))
-    return text + (f"\n## Why not\n\n{listed}" if notes else "")
+    text += "\n## Why not\n\n" + "".join(f"{k}. {note}\n" for k, note in enumerate(notes, 1))
+    later = [name for name in NAMES if name not in rows]
+    return text + (f"\nListed, but not measured yet: {', '.join(later)}.\n" if later else "")
 
 
 def _line(name: str, row: dict[str, Any], notes: list[str]) -> str:

@@ -169,6 +169,8 @@ class autocast:
     (dtype('float16'), dtype('float32'))
     """
 
+    _disabled = 0  # depth of blocks without autocast
+
     def __init__(
         self,
         device_type: str,
@@ -196,7 +198,7 @@ class autocast:
         self._before.append(before)
         dtypes = {} if before is None else dict(before.dtypes)
         dtypes.pop(self.device, None)
-        if self._enabled:
+        if self._enabled and not autocast._disabled:
             dtypes[self.device] = self.fast_dtype
         known = {} if before is None or before.known is None else before.known
         switch(autocast=Casting(dtypes, known if self._keeps else None) if dtypes else None)
@@ -212,6 +214,16 @@ class autocast:
                 return function(*args, **keywords)
 
         return inside  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def without_autocast() -> Iterator[None]:
+    """Inside, autocast does nothing: every op runs in the dtype of its operands."""
+    autocast._disabled += 1
+    try:
+        yield
+    finally:
+        autocast._disabled -= 1
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:

@@ -65,7 +65,7 @@ def is_foreign(model: Any, data: Any = None) -> bool:
 def unwatched(foreign: bool) -> Iterator[None]:
     """Hide what happens inside from any `watch` of the program."""
     if foreign:
-        from gradwalk.torch.watch.watch import aside
+        from gradwalk.torch.watch.active_watches import aside
 
         with aside():
             yield

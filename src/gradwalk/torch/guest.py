@@ -16,7 +16,7 @@ from gradwalk.torch.record.module_calls import ModuleNames, outermost_alive
 from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.values import array_of
-from gradwalk.torch.watch.watched_things import recorded_again
+from gradwalk.torch.watch.active_watches import recorded_again
 
 __all__ = [
     "adam",

@@ -308,9 +308,16 @@ def told_of_compiled(begins: Callable[[], None], ends: Callable[[], None]) -> It
                     setattr(eval_frame, name, theirs)
 
 
+def _compilation_is_off() -> bool:
+    """Whether `torch.compiler.set_stance("force_eager")` runs compiled functions uncompiled."""
+    from torch._dynamo import eval_frame
+
+    return getattr(getattr(eval_frame, "_stance", None), "stance", "") == "force_eager"
+
+
 def _prepared(*given: Any) -> Any:
     frame, thread = sys._getframe(1), threading.get_ident()
-    if frame.f_code.co_name == _RUNS:
+    if frame.f_code.co_name == _RUNS and not _compilation_is_off():
         for told in reversed(_compiled):  # the innermost mode is taken off first
             if told.thread == thread and not told.running:
                 told.running.append(frame)
@@ -327,6 +334,19 @@ def _switched(*given: Any) -> Any:
                 told.running.clear()
                 told.ends()
     return _before[_SWITCHES](*given)
+
+
+def backend_of(modules: Sequence[Any]) -> Any:
+    """The backend that compiles one of these modules; that of `torch.compile` itself if none."""
+    from torch._dynamo.backends.registry import lookup_backend
+
+    contexts = (getattr(module, "dynamo_ctx", None) for module in modules)
+    callbacks = (getattr(context, "callback", None) for context in contexts)
+    found: Any = next((callback for callback in callbacks if callback is not None), None)
+    inner = "_torchdynamo_orig_backend", "_torchdynamo_orig_callable"  # in older versions
+    while found is not None and any(hasattr(found, name) for name in inner):
+        found = getattr(found, inner[0], None) or getattr(found, inner[1], None)
+    return found or lookup_backend("inductor")
 
 
 @contextmanager

@@ -385,3 +385,24 @@ def test_accumulation_over_two_heads_is_no_finding() -> None:
             optimizer.step()
             unused = [finding.layer for finding in monitor.findings]
             assert unused == ([] if "b" in used else ["heads.b"])
+
+
+def test_float32_is_tried_where_autocast_overflows() -> None:
+    gw.manual_seed(0)
+    x = gw.randn(16, 8) * 100
+
+    def make() -> Any:
+        return gw.nn.Sequential(gw.nn.Linear(8, 32), gw.nn.ReLU(), gw.nn.Linear(32, 1))
+
+    def in_half(model: Any) -> Any:
+        with gw.autocast("cpu", dtype=gw.float16):
+            return (model(x) * 30).square().mean()
+
+    trials = health.try_fix(make, in_half, changes=["float32"])
+    assert not math.isfinite(trials.original.losses[-1])
+    assert trials.best is not None and trials.best.what == "every op in float32"
+    assert math.isfinite(trials.best.losses[-1])
+    with gw.autocast("cpu", dtype=gw.float16):
+        assert gw.is_autocast_enabled("cpu")  # the trial has put it back
+    whole = health.try_fix(make, lambda model: model(x).square().mean(), changes=["float32"])
+    assert whole.trials == []  # nothing runs in half precision

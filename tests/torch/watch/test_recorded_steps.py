@@ -16,8 +16,8 @@ from gradwalk.engine.errors import AutogradError
 from gradwalk.inspect.trace.array_statistics import norm_of
 from gradwalk.testing import assert_healthy
 from gradwalk.torch import StepStopped, watch
+from gradwalk.torch.watch.active_watches import recorded_again
 from gradwalk.torch.watch.step_report import StepReport
-from gradwalk.torch.watch.watched_things import recorded_again
 from tests.torch import training
 
 BAD_STEP = 5

@@ -74,7 +74,9 @@ class RegionDifference:
     def _factor(self) -> str:
         """That B's result is a multiple of A's, if it is."""
         one, other = self.alignment.a.value(self.pair.a), self.alignment.b.value(self.pair.b)
-        if one is None or other is None or one.shape != other.shape or not np.isfinite(one).all():
+        if one is None or other is None or one.shape != other.shape:
+            return ""
+        if not np.isfinite(one).all() or not np.isfinite(other).all():
             return ""
         factor = float(np.vdot(one, other) / (np.vdot(one, one) or 1.0))
         whole = any(abs(f - round(f)) < 1e-5 * f and f > 1.5 for f in (factor, 1 / (factor or 1)))

@@ -6,9 +6,11 @@ import copy
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.inspect.health.examination import HealthReport, examine
@@ -22,10 +24,12 @@ from gradwalk.nn import init
 from gradwalk.nn.module import Module
 from gradwalk.nn.utils import clip_grad_norm_
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.dtypes import is_half
 from gradwalk.random.generator import get_rng_state, manual_seed, set_rng_state
+from gradwalk.tensors.autocast import without_autocast
 from gradwalk.tensors.tensor import Tensor
 
-CHANGES = ("activation", "initialisation", "learning rate", "clipping", "eps")
+CHANGES = ("activation", "initialisation", "learning rate", "clipping", "eps", "float32")
 SMALLEST = 1e-8
 GOAL = 3e-3  # of a weight's norm: how far one step should move it
 # What stands in for an activation that lets too little gradient through.
@@ -142,9 +146,9 @@ def try_fix(
     examined at its first step, and then trained for `steps` steps. The changes are `activation`
     (relu for sigmoid and tanh, leaky_relu for relu), `initialisation` (orthogonal, times a gain for
     the activation; zero biases; gates of an LSTM or GRU that remember), `learning rate` (so that a
-    step moves the weights by about 0.3 %), `clipping` (of the gradient norm to 1) and `eps` (a
-    hundred times larger, in normalisations and the optimizer). If no change is enough, those that
-    helped are tried together.
+    step moves the weights by about 0.3 %), `clipping` (of the gradient norm to 1), `eps` (a
+    hundred times larger, in normalisations and the optimizer) and, inside autocast, `float32` (no
+    op in half precision). If no change is enough, those that helped are tried together.
 
     >>> import gradwalk as gw
     >>> _ = gw.manual_seed(0)
@@ -200,6 +204,7 @@ class _Change:
     prepare: Callable[[Any], None] | None = None  # of the model, before its first step
     tune: Callable[[Any], None] | None = None  # of the optimizer
     clip: float | None = None
+    around: Callable[[], AbstractContextManager[Any]] | None = None  # the whole run
 
 
 @dataclass
@@ -225,6 +230,8 @@ class _Run:
             for change in changes:
                 if change.substitute is not None:
                     stack.enter_context(_in_place_of(*change.substitute))
+                if change.around is not None:
+                    stack.enter_context(change.around())
             try:
                 report, losses = self._measure(changes)
             except (ArithmeticError, ValueError, RuntimeError) as error:
@@ -322,6 +329,16 @@ def _variants(name: str, original: Trial, run: _Run) -> Iterator[_Change]:
             prepare=_larger_eps,
             tune=lambda optimizer: _scale(optimizer, "eps", 100.0),
         )
+    elif name == "float32" and _runs_in_half(run):
+        yield _Change(name, "every op in float32", around=without_autocast)
+
+
+def _runs_in_half(run: _Run) -> bool:
+    """Whether autocast makes an op run in half precision."""
+    recorder = Recorder("stats")
+    with recorder, no_grad():
+        run.loss_of(run.model())
+    return any(is_half(np.dtype(dtype)) for node in recorder.trace for _, dtype in node.metas)
 
 
 def _activations(run: _Run, hidden: bool = False) -> set[str]:

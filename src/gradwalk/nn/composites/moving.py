@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import shuffle
 from gradwalk.ops import TABLE
@@ -76,6 +78,21 @@ composite(
 @composed()
 def index_put_added(x: Any, values: Any, *indices: Any, index: tuple[Any, ...]) -> Any:
     return x + picking.put_addend(x, index, indices, values)
+
+
+@composed(x="g added where the windows overlap")
+def im2col(x: Any, *, kernel: Axes, dilation: Axes, padding: Axes, stride: Axes) -> Any:
+    """The windows of images as columns: (batch, channels × window, windows)."""
+    rows, columns = padding
+    x = reshaping.pad(x, (columns, columns, rows, rows))
+    places = []
+    for n, k, d, s in zip(x.shape[2:], kernel, dilation, stride):
+        first = np.arange(0, n - d * (k - 1), s)  # of each window
+        places.append(first[None, :] + d * np.arange(k)[:, None])  # (inside, windows)
+    down, across = places[0][:, None, :, None], places[1][None, :, None, :]
+    windows = by_index.take_item(x, (slice(None), slice(None), down, across))
+    channels = x.shape[1] * kernel[0] * kernel[1]
+    return reshaping.reshape(windows, shape=(x.shape[0], channels, -1))
 
 
 # -- through views ---------------------------------------------------------------------------------

@@ -25,9 +25,10 @@ from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
 from gradwalk.torch.record.backward_errors import explained
 from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.user_lines import caller, line_at
+from gradwalk.torch.watch.active_watches import aside, is_aside
 from gradwalk.torch.watch.gradient_checks import exact_norm, unrecorded
 from gradwalk.torch.watch.step_report import StepReport, StepStopped
-from gradwalk.torch.watch.watch import Watch, aside
+from gradwalk.torch.watch.watch import Watch
 
 NOTE = "gradwalk: "  # begins what is added to an error of PyTorch
 BUDGET = 64 << 20  # bytes of arrays to keep of a recorded step
@@ -77,7 +78,7 @@ class TorchObserver(Observer):
 
     @property
     def _quiet(self) -> bool:
-        return self._busy or bool(Watch._busy)
+        return self._busy or is_aside()
 
     def explained(self, error: BaseException) -> Finding:
         """What an error says; of a stopped step, what made it harmful."""

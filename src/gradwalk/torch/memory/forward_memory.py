@@ -24,7 +24,7 @@ from gradwalk.inspect.trace.array_statistics import in_bytes
 from gradwalk.inspect.trace.routes import wrapped
 from gradwalk.torch import private
 from gradwalk.torch.memory.saved_tensors import SavedTensors
-from gradwalk.torch.watch.watch import aside
+from gradwalk.torch.watch.active_watches import aside
 
 ROWS = 6  # lines and modules to show
 ALONE = 0.5  # a tensor with this part of what remains is what to get rid of

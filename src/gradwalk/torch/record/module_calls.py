@@ -118,6 +118,14 @@ class ModelNames:
         return names
 
 
+def ignore_needless_warning() -> None:
+    """Compiled code never sees our hooks on all modules, so the warning does not apply."""
+    if not any(
+        known[1] is not None and known[1].pattern == _NEEDLESS for known in warnings.filters
+    ):
+        warnings.filterwarnings("ignore", _NEEDLESS)
+
+
 @contextmanager
 def told_of_modules(recorder: Any) -> Iterator[None]:
     """Record every module call of this thread as a group."""
@@ -148,11 +156,7 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
             if last is module:
                 break
 
-    # Compiled code never sees these hooks (recorder.py), so the warning does not apply.
-    if not any(
-        known[1] is not None and known[1].pattern == _NEEDLESS for known in warnings.filters
-    ):
-        warnings.filterwarnings("ignore", _NEEDLESS)
+    ignore_needless_warning()
     with (  # the hooks are removed at the end
         register_module_forward_pre_hook(enters),
         register_module_forward_hook(leaves, always_call=True),

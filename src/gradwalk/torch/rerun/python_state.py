@@ -27,6 +27,7 @@ from gradwalk.torch.rerun.state_by_type import (
     copied,
     holders_of,
     is_heavy,
+    is_interns,
     is_plain,
     is_users,
 )
@@ -151,7 +152,8 @@ class State:
         for owner, length, values in zip(self._owners, self._lengths, self._plain):
             if length < len(owner.names) and isinstance(owner.names, dict):
                 for name in list(owner.names)[length:]:  # added since
-                    del owner.names[name]
+                    if not is_interns(name):
+                        del owner.names[name]
             owner.restore(dict(zip(owner.plain, values)))
         for how, thing, kept in self._held:
             if copies and isinstance(kept, dict):

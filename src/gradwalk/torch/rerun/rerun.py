@@ -121,6 +121,7 @@ class Rerun:
         self.keeper = keeper
         self.budget = budget
         self.answers = answers  # of collectives, if this is one of several ranks
+        self.compilation_off = False
         self.losses: list[torch.Tensor] = []  # of the backward passes in the re-run
         self._gradients: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
         self._passes = 0  # backward passes in progress
@@ -161,7 +162,10 @@ class Rerun:
         what = "the model alone" if attempt == self._model else "the statements"
         try:
             refuse_if_divided(model.module for model in self.models)
-            return attempt(run, recorder)
+            with contextlib.ExitStack() as stack:
+                if self.compilation_off:
+                    stack.enter_context(torch.compiler.set_stance("force_eager"))
+                return attempt(run, recorder)
         except NotRepeatable as error:
             outcome.notes.append(f"{what} could not be run again: {error}")
         except LeftTheBlock:
@@ -181,6 +185,22 @@ class Rerun:
                 return None
         same = bool(self.losses) and _same_bits(self.losses[-1], run.loss)
         return recorder.trace if same else None
+
+    def changed(
+        self,
+        run: Run,
+        how: str,
+        change: contextlib.AbstractContextManager[Any],
+        look: Callable[[list[torch.Tensor]], None],
+    ) -> Trace | None:
+        """Run a step again under a change; `look(losses)` sees its gradients. None if it fails."""
+        recorder = TorchRecorder(budget=self.budget)
+        attempt = self._model if how == "model" else self._statements
+        with self._leaving_no_mark(run), change:
+            if self._try(attempt, run, recorder, RerunOutcome()) is None:
+                return None
+            look(self.losses)
+        return recorder.trace
 
     def failed(self, run: Run) -> RuntimeError | None:
         """Run the statements of a step whose backward failed again, recorded; their error.

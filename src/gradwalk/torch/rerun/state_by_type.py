@@ -82,9 +82,14 @@ def _light(names: dict[Any, Any]) -> dict[Any, Any]:
     }
 
 
+def is_interns(name: Any) -> bool:
+    """Whether a name belongs to Python or to torch.compile, whose code reads it from globals."""
+    return isinstance(name, str) and name.startswith("__")
+
+
 def _put_names(names: dict[Any, Any], kept: dict[Any, Any]) -> None:
     """Restore a dictionary, touching only what differs."""
-    for name in [name for name in names if name not in kept]:
+    for name in [name for name in names if name not in kept and not is_interns(name)]:
         dict.__delitem__(names, name)
     for name, value in kept.items():
         if value is not NOT_KEPT and names.get(name, NOTHING) is not value:

@@ -62,6 +62,11 @@ def _convolution(c: AtenCall) -> Known | None:
     return Known("conv_input_bias" if bias else "conv_input", (x, weight, *bias), attrs)
 
 
+direct(
+    "im2col", "im2col", "self", when=lambda c: c.self.dim() == 4,
+    kernel="kernel_size", dilation="dilation", padding="padding", stride="stride",
+)  # fmt: skip
+
 # -- pooling ---------------------------------------------------------------------------------------
 
 

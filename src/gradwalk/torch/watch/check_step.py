@@ -279,6 +279,7 @@ class StepFault:
     passes: int = 1  # backward passes summed in this step's gradient
     position: int = 0  # of `run` among them
     skipped: int = 0  # steps skipped because of it
+    scale: tuple[float, float] | None = None  # of a GradScaler: at first, and now
     spike: Spike | None = None
 
     def shows(self, parameters: Iterable[torch.Tensor], losses: Sequence[torch.Tensor]) -> bool:
@@ -308,9 +309,16 @@ class StepFault:
         if self.kind == "unused":
             return unused_in_words([names.get(id(p), "a parameter") for p in self.bad_gradients])
         if self.skipped:
+            what = "loss was NaN" if self.kind == "NaN" else "model's output was not finite"
             return (
-                f"the loss was NaN {self.skipped} times in a row, and each time the step was "
+                f"the {what} {self.skipped} times in a row, and each time the step was "
                 "skipped (as a GradScaler does): no scale will fix it"
+            )
+        if self.scale is not None:
+            return (
+                f"the GradScaler skips this step too: its scale has fallen from "
+                f"{short(self.scale[0])} to {short(self.scale[1])}, and the gradient of "
+                f"{named(self.bad_gradients)} still overflows"
             )
         if self.spike is not None:
             return self.spike.in_words(names)

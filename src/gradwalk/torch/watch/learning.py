@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from gradwalk.torch.record.module_calls import ignore_needless_warning, uncompiled
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.rerun.snapshots import WatchedModel
 from gradwalk.torch.watch.check_step import Checked
@@ -30,6 +31,7 @@ class Learning:
     def begin(self) -> None:
         """Look at every module call for modules not known yet."""
         if self._hook is None:
+            ignore_needless_warning()
             self._hook = register_module_forward_pre_hook(self._called)
 
     def end(self) -> None:
@@ -50,6 +52,8 @@ class Learning:
         return all(id(p) in known for p in checked.parameters)
 
     def _called(self, module: torch.nn.Module, args: Any) -> None:
+        if torch.compiler.is_compiling():  # the compiler must not look into watch
+            return
         if (
             id(module) not in self._known
             and (self._given is None or id(module) in self._given)
@@ -57,3 +61,5 @@ class Learning:
             and next(module.parameters(), None) is not None
         ):
             self._meets(module, args)
+            if uncompiled(module) is not module:
+                self.end()  # a hook that goes later would make it compile again

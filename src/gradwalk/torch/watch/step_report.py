@@ -63,6 +63,7 @@ class StepReport(Report):
     rerun_told: str = ""
     rates: str = ""  # how the learning rate went
     notes: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)  # changes to the step, and their effects
     path: str = ""  # of the trace
     is_over: bool = False  # whether it came after the last step, with no step left to stop
     gave_finite: bool | None = None  # whether the model's output was finite; None: not known
@@ -76,6 +77,8 @@ class StepReport(Report):
     world: int = 1  # number of ranks
     side: str = ""  # of the collective on which the fault arose; "": not known
     ranks: str = ""  # how the side is known
+    blamed: str = ""  # of a compiled step: "model" or "compiler"
+    compiled: str = ""  # how that is known
     summary: RanksSummary | None = None  # of the reports of all ranks
     _trace: Trace | None = None
     _stopped_rank: Any = None  # tells the other ranks
@@ -133,8 +136,10 @@ class StepReport(Report):
             ("row", "" if self.row is None else f"{self.row} of the batch{more}{self._share}"),
             *(("layer", layer) for layer in self.layers),
             ("ranks", f"{self.ranks}." if self.ranks else ""),
+            ("compile", f"{self.compiled}." if self.compiled else ""),
             ("rate", self.rates),
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
+            *(("tried", f"{effect}.") for effect in self.tried),
             *(("note", f"{note}.") for note in self.notes),
         )
         if self.path:
@@ -151,6 +156,15 @@ class StepReport(Report):
             ("in", self.module),
         )
         return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
+
+    def blame_compiler(self, trace: Trace | None) -> None:
+        """Say what to do about a fault of the compiler."""
+        self._trace = trace
+        self.fix = (
+            "keep that operation out of compiled code with @torch.compiler.disable, use "
+            'torch.compile(..., backend="aot_eager"), or another version of PyTorch; and report '
+            "it, with the trace and that line."
+        )
 
     def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
         """Read from the trace which op made the fault, where, and for which row."""

@@ -7,7 +7,6 @@ the trace (step_report.py).
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import threading
@@ -25,11 +24,14 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.investigate.failed_backward import explained_again
+from gradwalk.torch.investigate.investigate import investigate
 from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.alone import alone
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
 from gradwalk.torch.ranks.unused import unused_parameters
 from gradwalk.torch.record.module_calls import ModelNames
+from gradwalk.torch.rerun.backward_audit import BackwardAudit
 from gradwalk.torch.rerun.call_sites import Sites
 from gradwalk.torch.rerun.call_stack import frames_from
 from gradwalk.torch.rerun.python_state import Keeper
@@ -42,7 +44,7 @@ from gradwalk.torch.rerun.snapshots import (
     outputs_in,
 )
 from gradwalk.torch.user_lines import USER, files
-from gradwalk.torch.watch.backward_audit import BackwardAudit
+from gradwalk.torch.watch.active_watches import active, aside, is_aside
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
     gradients_of,
@@ -50,17 +52,16 @@ from gradwalk.torch.watch.gradient_checks import (
     norm_of,
     unrecorded,
 )
-from gradwalk.torch.watch.investigate import explained_again, investigate
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
 from gradwalk.torch.watch.loop_notes import after_backward, before_backward, not_held
 from gradwalk.torch.watch.recorded_steps import StepRecordings
+from gradwalk.torch.watch.scaled_steps import ScaledSteps, told_of_scaled_steps
 from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
-from gradwalk.torch.watch.watched_things import active, keep, several, with_a_look
+from gradwalk.torch.watch.watched_things import keep, several, with_a_look
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
-MOST_LOST = 10  # consecutive steps that may be skipped because the loss is NaN
 _OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
@@ -99,8 +100,6 @@ class Watch:
     3
     """
 
-    _busy = 0  # number of steps being run again; meanwhile every watch is inactive
-
     def __init__(
         self,
         model: torch.nn.Module | Sequence[torch.nn.Module] | None,
@@ -130,9 +129,7 @@ class Watch:
         self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
         given = None if model is None else {id(m) for top in models for m in top.modules()}
-        self._sites = Sites()
-        self._names = ModelNames()
-        self._keeper = Keeper()
+        self._sites, self._names, self._keeper = Sites(), ModelNames(), Keeper()
         self._runs: list[Run] = []  # backward passes since the last step
         self._stepped = False  # whether an optimizer has stepped since; another may follow
         self._reached: list[ModelCall] = []  # calls that the current backward pass has reached
@@ -140,7 +137,8 @@ class Watch:
         self._call: ModelCall | None = None  # its current call
         self._last: list[ModelCall] = []  # completed since the last backward pass, a few
         self._passes = 0  # backward passes in progress
-        self._lost = 0  # consecutive steps skipped because the loss was NaN
+        self._scaled = ScaledSteps()
+        self._meets_all = optimizer is None
         self._warned = False  # and no step has been healthy since
         self._thread: int | None = None  # the thread of the first call
         self._seconds = 0.0
@@ -151,9 +149,10 @@ class Watch:
         # A recording is of one step: it must be judged before the next one begins.
         self._late = LateLooks(late if record_from is None else False)
         self._begun = 0  # backward passes
-        self.backwards = BackwardAudit(self.recorded_again)  # `found`: wrong ones, written by hand
+        self.backwards = BackwardAudit(self.recorded_again, StepWarning)  # of custom Functions
         self._hooks.enter_context(private.told_of_backward(self.backwards.around_backward))
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
+        self._hooks.enter_context(told_of_scaled_steps(self.optimizers, self._after_scaled_step))
         for module in models:
             self._watch_module(module)
         if optimizer is None:
@@ -193,7 +192,7 @@ class Watch:
     def _quiet(self) -> bool:
         if self._thread is None:
             self._thread = threading.get_ident()
-        return bool(Watch._busy) or threading.get_ident() != self._thread
+        return is_aside() or threading.get_ident() != self._thread
 
     # -- modules that the program calls ------------------------------------------------------------
 
@@ -253,7 +252,7 @@ class Watch:
 
     def _received(self, box: list[ModelCall], position: int, gradient: torch.Tensor) -> None:
         """Note the gradient of a model's output."""
-        if Watch._busy or not self._passes or not box:
+        if is_aside() or not self._passes or not box:
             return
         call = box[0]
         if call not in self._reached:
@@ -309,13 +308,23 @@ class Watch:
             return None
         return norm_of(gradients)
 
-    def _skipped(self, runs: list[Run]) -> None:
-        """Count a skipped step. One is normal (a GradScaler does it); many in a row are a fault."""
-        lost = next((r for r in runs if r.loss is not None and r.loss.isnan().any()), None)
-        self._lost = 0 if lost is None else self._lost + 1
-        checked = next(iter(self.optimizers.values()), None)
-        if lost is not None and checked is not None and self._lost >= MOST_LOST:
-            self._report(checked, StepFault("NaN", lost, math.nan, skipped=self._lost))
+    def _skipped(self, runs: list[Run], checked: Checked | None = None, scaler: Any = None) -> None:
+        """Count a skipped step. A GradScaler has handled it, if a smaller scale helps."""
+        checked = checked or next(iter(self.optimizers.values()), None)
+        fault = None if checked is None else self._scaled.skipped(runs, checked.optimizer, scaler)
+        if checked is not None and fault is not None:
+            self._report(checked, fault)
+
+    def _after_scaled_step(
+        self, scaler: Any, optimizer: torch.optim.Optimizer, stepped: bool
+    ) -> None:
+        if self._quiet or not (self._meets_all or id(optimizer) in self.optimizers):
+            return
+        self._scaled.made(scaler)
+        if not stepped:
+            self._watch_optimizer(optimizer)
+            self._skipped(self._runs, self._checked(optimizer), scaler)
+            self._forget()
 
     def _forget(self) -> None:
         """Forget the backward passes of the last step."""
@@ -387,7 +396,8 @@ class Watch:
         self._forget()
 
     def _was_healthy(self) -> None:
-        self._warned, self._lost = False, 0
+        self._warned = False
+        self._scaled.lost = 0
 
     def _passed(self, checked: Checked) -> None:
         """Count a step."""
@@ -462,7 +472,7 @@ class Watch:
     def recorded_again(self, loss: torch.Tensor) -> Trace | None:
         """Run the last step with this loss again and return its trace; None if there is none."""
         run = next((run for run in reversed(self._runs) if run.began_at(loss)), None)
-        if run is None or Watch._busy:
+        if run is None or is_aside():
             return None
         if run.recorded is None:
             with self._rerun() as again:
@@ -486,13 +496,3 @@ class Watch:
             if report is not None and not self.reports:
                 StoppedRank.at_the_end(report, self._agreement.number)
                 self._tell(report)
-
-
-@contextmanager
-def aside() -> Iterator[None]:
-    """Suspend every watch: what runs inside is not part of the training."""
-    Watch._busy += 1
-    try:
-        yield
-    finally:
-        Watch._busy -= 1

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from gradwalk.inspect.trace.trace import Trace
-
 MOST_KNOWN = 32  # models and optimizers
-active: weakref.WeakSet[Any] = weakref.WeakSet()  # watches
-
-
-def recorded_again(loss: torch.Tensor) -> Trace | None:
-    """Trace the step of a loss whose graph is freed, if a watch can run it again.
-
-    The loss must come out bit for bit the same. The program does not notice.
-    """
-    traces = (watched.recorded_again(loss) for watched in list(active))
-    return next((trace for trace in traces if trace is not None), None)
 
 
 def several(given: Any, kind: type) -> list[Any]:

@@ -21,7 +21,6 @@ from gradwalk.inspect.silent.hand_written import wrong_backward
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.record.autograd_graph import inputs_first
-from gradwalk.torch.watch.step_report import StepWarning
 
 LOOKS = 5  # backward passes whose graphs are searched
 
@@ -29,9 +28,12 @@ LOOKS = 5  # backward passes whose graphs are searched
 class BackwardAudit:
     """Audit each custom Function once; `found` holds what was wrong."""
 
-    def __init__(self, again: Callable[[torch.Tensor], Trace | None]) -> None:
+    def __init__(
+        self, again: Callable[[torch.Tensor], Trace | None], category: type[Warning]
+    ) -> None:
         self.found: list[Finding] = []
         self._again = again  # records the step of a loss again, if it can
+        self._category = category  # of warnings
         self._looks = LOOKS
         self._audited: set[str] = set()
         self._busy = False
@@ -60,7 +62,7 @@ class BackwardAudit:
         self._audited |= names
         self.found += wrong_backward(trace)
         for finding in self.found:
-            warnings.warn(f"gradwalk: {finding}", StepWarning, stacklevel=8)
+            warnings.warn(f"gradwalk: {finding}", self._category, stacklevel=8)
 
 
 def _custom_functions(loss: Any) -> set[str]:

@@ -1,0 +1,1 @@
+"""Finding out what made a bad step: model or compiler, half precision or not."""
