@@ -30,7 +30,7 @@ def missing(what: str) -> RuntimeError:
 
 
 try:
-    from torch.multiprocessing.reductions import StorageWeakRef
+    from torch.multiprocessing.reductions import StorageWeakRef as StorageWeakRef
     from torch.utils._python_dispatch import (
         TorchDispatchMode as TorchDispatchMode,
     )
@@ -71,26 +71,32 @@ def mark(grad_fn: Any) -> dict[Any, Any]:
         raise missing("grad_fn.metadata") from None
 
 
-@functools.cache
-def _saved_names(kind: Any) -> tuple[str, ...]:
-    return tuple(name for name in dir(kind) if name.startswith("_saved_"))
-
-
 def saved_names(grad_fn: Any) -> tuple[str, ...]:
     """The attributes of an autograd node that hold saved tensors."""
     kind: Any = type(grad_fn)
-    return (*_saved_names(kind), *(("saved_tensors",) if is_custom(grad_fn) else ()))
+    return _saved_names(kind)
+
+
+@functools.cache
+def _saved_names(kind: Any) -> tuple[str, ...]:
+    """Numbers and sizes that a node saved have no raw form."""
+    names = set(dir(kind))
+    found = [name for name in sorted(names) if name.startswith("_saved_")]
+    if issubclass(kind, torch.autograd.function.BackwardCFunction):
+        found.append("saved_tensors")
+    return tuple(name for name in found if f"_raw_{name.removeprefix('_')}" in names)
 
 
 def is_packed(grad_fn: Any, name: str) -> bool:
     """Whether a saved tensor is packed (checkpoint, offloading): reading it would unpack it."""
     try:
-        raw = getattr(grad_fn, f"_raw_{name.removeprefix('_')}", None)
+        raw = getattr(grad_fn, f"_raw_{name.removeprefix('_')}")
     except RuntimeError:  # freed by backward
         return False
-    several = raw if isinstance(raw, list | tuple) else (raw,)
     try:
-        return any(saved is not None and saved.unpack_hook is not None for saved in several)
+        if isinstance(raw, list | tuple):
+            return any(saved is not None and saved.unpack_hook is not None for saved in raw)
+        return raw is not None and raw.unpack_hook is not None
     except AttributeError:  # older versions do not show the hook
         return _runs_python(grad_fn, name)
 
@@ -152,26 +158,20 @@ def fake_tensors() -> Any:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def storage_of(tensor: torch.Tensor) -> tuple[StorageWeakRef, int, int] | None:
-    """The storage of a tensor: a weak reference, address and bytes; None if it has none."""
-    if tensor.layout != torch.strided or tensor.is_meta:
+def storage_of(tensor: torch.Tensor) -> Any:
+    """The storage of a tensor; None if it has none. `_cdata` identifies it while it lives."""
+    if tensor.layout is not torch.strided:
         return None
     try:
-        storage = tensor.untyped_storage()
+        return tensor.untyped_storage()
     except (RuntimeError, TypeError):  # a tensor of torch.func, or a subclass
         return None
-    weakly = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-    return weakly, storage._cdata, storage.nbytes()
 
 
 def memory_of(tensor: torch.Tensor) -> int | None:
     """A number that identifies the storage of a tensor; None if unknown."""
-    if tensor.layout != torch.strided:
-        return None
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, TypeError):
-        return None
+    storage = storage_of(tensor)
+    return None if storage is None else int(storage._cdata)
 
 
 # -- hiding from modes -----------------------------------------------------------------------------
@@ -186,6 +186,11 @@ def unseen() -> Iterator[None]:
         raise missing("guards that switch modes off") from None
     with dispatch(), function():
         yield
+
+
+def no_function_modes() -> bool:
+    """Whether no function mode would see a call of a method."""
+    return not torch._C._len_torch_function_stack()
 
 
 def is_transformed(tensor: Any) -> bool:

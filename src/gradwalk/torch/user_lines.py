@@ -12,6 +12,7 @@ import sysconfig
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 
@@ -49,26 +50,35 @@ def caller() -> tuple[Place, Place]:
     """The innermost line that led here and, if that is in a library, the user's own line."""
     if not own_files.recording:
         return None, None
-    inner = _outwards(sys._getframe(2), LIBRARY)
-    if inner is None:
-        return None, None
-    user = None if files[inner.f_code.co_filename] == USER else _outwards(inner, USER)
-    return _place(inner), _place(user)
-
-
-def _outwards(frame: FrameType | None, owner: int) -> FrameType | None:
-    while frame is not None and files[frame.f_code.co_filename] < owner:
+    frame: FrameType | None = sys._getframe(2)
+    inner: Place = None
+    while frame is not None:
+        owner = files[frame.f_code.co_filename]
+        if owner == USER:
+            place = frame.f_code, frame.f_lasti
+            return (place, None) if inner is None else (inner, place)
+        if owner == LIBRARY and inner is None:
+            inner = frame.f_code, frame.f_lasti
         frame = frame.f_back
-    return frame
+    return inner, None
 
 
-def _place(frame: FrameType | None) -> Place:
-    return None if frame is None else (frame.f_code, frame.f_lasti)
+_lines: dict[Any, tuple[Any, SourceLine | None]] = {}  # with the code objects, to keep their ids
+_MOST = 8192  # of these
 
 
 def line_at(inner: Place, user: Place) -> SourceLine | None:
     """The result of `caller` as file, line and text."""
-    line = None if inner is None else source_line(*inner)
-    if line is None or user is None:
-        return line
-    return replace(line, caller=source_line(*user))
+    if inner is None:
+        return None
+    # By id: hashing a code object is slow.
+    key = (id(inner[0]), inner[1], *(() if user is None else (id(user[0]), user[1])))
+    known = _lines.get(key)
+    if known is None:
+        if len(_lines) >= _MOST:
+            _lines.clear()
+        line = source_line(*inner)
+        if line is not None and user is not None:
+            line = replace(line, caller=source_line(*user))
+        known = _lines[key] = (inner, user), line
+    return known[1]

@@ -25,12 +25,38 @@ _PARTS = {
 }
 
 
+ORDINARY = frozenset((torch.Tensor, torch.nn.Parameter))
+_TEXTS = {
+    dtype: str(dtype).removeprefix("torch.")
+    for dtype in (
+        torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16,
+        torch.int8, torch.uint8, torch.bool,
+    )
+}  # fmt: skip
+
+
+def quick_array(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
+    """The elements of an ordinary CPU tensor as an array that shares its memory; else None.
+
+    It takes no operation, so there is nothing to hide from dispatch modes.
+    """
+    if type(tensor) in ORDINARY and tensor.dtype in _TEXTS and private.no_function_modes():
+        try:
+            return (tensor.data if tensor.requires_grad else tensor).numpy()
+        except (RuntimeError, TypeError):  # on another device, sparse, nested, negated, ...
+            pass
+    return None
+
+
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
     """The elements of a tensor as an array, sharing memory with a CPU tensor where possible.
 
     None for tensors without elements (meta and fake tensors) or without a NumPy form (quantized
     ones, subclasses with a `__torch_dispatch__`).
     """
+    quick = quick_array(tensor)
+    if quick is not None:
+        return quick
     if tensor.is_meta or tensor.is_quantized:
         return None
     with private.unseen():
@@ -58,6 +84,9 @@ Form = tuple[tuple[int, ...], str]
 
 def form_of(tensor: torch.Tensor) -> Form:
     """The shape and the dtype, as text, of a tensor's array."""
+    text = _TEXTS.get(tensor.dtype)
+    if text is not None and not tensor.is_nested:
+        return tuple(tensor.shape), text
     if not tensor.is_nested:
         return form(tuple(tensor.shape), tensor.dtype)
     with private.unseen():

@@ -159,6 +159,32 @@ def test_compiled_code_that_is_right() -> None:
     assert "stands for" in answer.notes[0]
 
 
+def test_compiled_code_that_rounds_less_is_explained() -> None:
+    """As inductor does inside its kernels, which take half a minute to compile."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    def as_dtype(x: Any, dtype: torch.dtype) -> Any:
+        return x.to(dtype) if x is not None and x.is_floating_point() else x
+
+    def wide(graph: Any, _: Any) -> Any:
+        def run(*given: Any) -> list[Any]:
+            results = graph(*(as_dtype(x, torch.float32) for x in given))
+            return [as_dtype(x, torch.bfloat16) for x in results]
+
+        return make_boxed_func(run)
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 64), nn.GELU(), nn.Linear(64, 64), nn.Tanh()).bfloat16()
+    backend = aot_autograd(fw_compiler=wide)
+    answer = gw.diff(model, torch.compile(model, backend=backend), inputs=X)
+    assert answer.equal, answer
+    text = " ".join(answer.notes)
+    assert "rounding, not another computation" in text
+    assert "B keeps more digits inside its kernels" in text
+    assert "emulate_precision_casts" in text
+
+
 def test_compiled_code_that_is_wrong() -> None:
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
@@ -238,3 +264,56 @@ def test_both_as_one_trace(tmp_path: Path) -> None:
     values = side_by_side(gw.diff(gw.record(a * a), gw.record(b * b)))
     gw.save_trace(values, tmp_path / "values.trace")
     assert len(gw.load_trace(tmp_path / "values.trace")) == 4
+
+
+class Attention(nn.Module):
+    """A block with fused attention; `how` writes it out by hand, and wrongly."""
+
+    def __init__(self, how: str = "fused") -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.norm, self.parts = nn.LayerNorm(8), nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+        self.places, self.how = nn.Embedding(6, 8), how
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.places((torch.arange(6) + 1) % 5 if self.how == "places" else torch.arange(6))
+        h = self.norm(x)
+        q, k, v = (part(h).unsqueeze(1) for part in self.parts[:3])
+        if self.how == "no bias":
+            v = nn.functional.linear(h, self.parts[2].weight).unsqueeze(1)
+        if self.how == "fused":
+            out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = q @ k.mT / 8**0.5
+            future = torch.ones(6, 6, dtype=torch.bool).triu(2 if self.how == "leak" else 1)
+            scores = scores.masked_fill(future, -torch.inf)
+            out = scores.softmax(-2 if self.how == "axis" else -1).nan_to_num() @ v
+        out = self.parts[3](out.squeeze(1))
+        return out if self.how == "no residual" else x + out
+
+
+@pytest.mark.parametrize(
+    ("how", "op", "word"),
+    [
+        ("leak", "masked_fill", "A computes attention"),
+        ("axis", "softmax", "A computes attention"),
+        ("places", "embedding", "at other places"),
+        ("no bias", "matmul", "A reads parts.2.bias here, and B does not"),
+    ],
+)
+def test_differences_inside_a_fused_operation(how: str, op: str, word: str) -> None:
+    x = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
+    assert gw.diff(Attention(), Attention("by hand"), inputs=x).equal
+    answer = gw.diff(Attention(), Attention(how), inputs=x)
+    assert answer.first is not None and answer.first.b is not None
+    assert answer.first.b.op == op, answer
+    assert word in answer.first.why, answer
+
+
+def test_a_residual_that_is_missing_and_an_end_that_goes_on() -> None:
+    x = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
+    first = gw.diff(Attention(), Attention("no residual"), inputs=x).first
+    assert first is not None and first.a is not None and first.a.op == "add", first
+    w = torch.randn(8, requires_grad=True)
+    longer = gw.diff(lambda: (w * w).sum(), lambda: (w * w).sum() * 2 + w.abs().sum()).first
+    assert longer is not None and longer.kind in ("extra", "operation"), longer

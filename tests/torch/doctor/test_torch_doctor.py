@@ -128,6 +128,24 @@ def test_two_losses_of_one_forward_pass_are_explained(tmp_path: Path) -> None:
     assert "two backward passes go through" in found.findings[0].message
 
 
+def test_a_program_that_goes_on_after_an_error(tmp_path: Path) -> None:
+    lines = SICK["a NaN"].source.replace("    loss.backward()", "    try: loss.backward()")
+    source = lines.replace("    optimizer.step()", "    finally: pass\n    try: optimizer.step()")
+    found = examined(program(source + "    except Exception: pass\n", tmp_path, True), [True])
+    assert found.findings[0].kind == "NaN"
+    assert found.findings[0].line is not None
+
+
+def test_a_compiled_model_is_looked_into(tmp_path: Path) -> None:
+    compiled = SGD + LOOP.replace("model(x)", "compiled(x)")
+    source = compiled.replace("for i", "compiled = gw.compile(model)\nfor i")
+    assert not examined(program(source, tmp_path, True), [True])
+    sick = source.replace("compiled(x)", "compiled(x).softmax(1)")
+    found = examined(program(sick, tmp_path, True), [True])
+    assert found.findings[0].line is not None
+    assert "softmax" in found.findings[0].message
+
+
 def test_a_shape_error_keeps_its_own_words() -> None:
     model = torch.nn.Linear(3, 1)
     found = gw.doctor(model, lambda: model(torch.ones(2, 4)))

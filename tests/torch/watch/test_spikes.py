@@ -169,6 +169,21 @@ def test_healthy_training_is_silent(change: Change, make: Any, tmp_path: Path) -
     assert watched.reports == [] and watched.jumps == []
 
 
+def test_gradients_that_grow_while_the_loss_falls_are_no_spike(tmp_path: Path) -> None:
+    """A vision transformer at the start of a training with SGD."""
+    pytest.importorskip("transformers")
+    from tests.torch.test_healthy_transformers import made
+
+    model, batch = made("ViTForImageClassification")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with gradwalk.torch.watch(model, optimizer, folder=tmp_path) as watched:
+        for _ in range(60):
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+    assert watched.reports == []
+
+
 def test_a_prediction_is_what_the_step_does() -> None:
     """For every optimizer that updates each element by itself; none for LBFGS."""
     for name in ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adamax"):

@@ -292,7 +292,7 @@ class Alignment:
             starts_b = self._starts_b(b)
             for j, a in enumerate(early_a[:AHEAD]):
                 one, other = self.a.trace.nodes[a], self.b.trace.nodes[b]
-                if _count(one) != _count(other) or moves(one) != moves(other):
+                if _count(one) != _count(other) or moves(one) or moves(other):
                     continue
                 if one.op == other.op or starts_a[j] == starts_b:
                     found.append((i + j, abs(i - j), Edge(b), Edge(a)))

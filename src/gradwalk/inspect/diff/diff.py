@@ -16,7 +16,7 @@ from gradwalk.inspect.diff.answer import (
     TraceDifference,
 )
 from gradwalk.inspect.diff.compiled_region import notes_of
-from gradwalk.inspect.diff.explain import explained, side
+from gradwalk.inspect.diff.explain import chain, explained, side
 from gradwalk.inspect.diff.gradients import Gradients
 from gradwalk.inspect.diff.known_values import moves
 from gradwalk.inspect.diff.live_run import recorded
@@ -127,6 +127,8 @@ def _not_compared(alignment: Alignment) -> list[FoundDifference]:
     if not lost_b and not lost_a:
         return []
     a, b = alignment.a.trace, alignment.b.trace
+    if lost_b and not lost_a:
+        return [_goes_on(alignment, lost_b)]
     one = side(a, lost_a[0]) if lost_a else None
     other = side(b, lost_b[0]) if lost_b else None
     forgotten = sum(len(nodes) for trace in (a, b) for nodes in trace.reduced.values())
@@ -140,6 +142,16 @@ def _not_compared(alignment: Alignment) -> list[FoundDifference]:
         fix = "compare computations that end with the same value, such as the loss."
     what = "From here on, nothing could be compared."
     return [FoundDifference("unknown", "forward", what, why, fix, one, other)]
+
+
+def _goes_on(alignment: Alignment, lost_b: list[int]) -> FoundDifference:
+    """That all of A is in B, which makes something else of it."""
+    nodes = [alignment.b.trace.nodes[index] for index in lost_b]
+    ops = chain([node for node in nodes if not moves(node)] or nodes)
+    why = f"every result of A is in B, and B goes on with {ops}."
+    a, b = (side(alignment.a.trace, alignment.a.ends[-1]), side(alignment.b.trace, lost_b[0]))
+    what = f"B has an operation that A has not: {b.op}{f' in {b.module}' if b.module else ''}."
+    return FoundDifference("extra", "forward", what, why, f"take {ops} out of B.", a, b)
 
 
 def _in_order(alignment: Alignment) -> list[Pair]:

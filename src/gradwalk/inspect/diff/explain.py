@@ -11,10 +11,10 @@ import numpy as np
 from gradwalk.inspect.diff.alignment import Alignment, Pair
 from gradwalk.inspect.diff.answer import FoundDifference, Side
 from gradwalk.inspect.diff.inner_values import InnerValue, inner_values
-from gradwalk.inspect.diff.known_values import moves
+from gradwalk.inspect.diff.known_values import KnownValues, moves
 from gradwalk.inspect.diff.numbers import apart, between, rearranged
 from gradwalk.inspect.report import short
-from gradwalk.inspect.trace.routes import group_name, with_arrows
+from gradwalk.inspect.trace.routes import group_name, leading_to, with_arrows
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 
 SAME = "make these operations the same; what comes before them agrees."
@@ -42,7 +42,16 @@ class RegionDifference:
 
     def finding(self) -> FoundDifference:
         """The most telling of several explanations."""
-        for told in (self._swapped, self._weights, self._arrangement, self._mask, self._sequence):
+        for told in (
+            self._swapped,
+            self._weights,
+            self._arrangement,
+            self._mask,
+            self._indices,
+            self._unread,
+            self._left_out,
+            self._sequence,
+        ):
             found = told()
             if found is not None:
                 return found
@@ -58,6 +67,7 @@ class RegionDifference:
             "missing": "A has an operation that B has not: {a}.",
             "weight": "B reads another weight in {b}.",
             "tied": "B reads another weight in {b}.",
+            "input": "B reads other data in {b}.",
             "arrangement": "B reads an operand in another arrangement in {b}.",
         }.get(kind, "B computes something else in {b}.")
         what = what.format(a=_placed(a) if a else "", b=_placed(b) if b else "")
@@ -178,11 +188,12 @@ class RegionDifference:
     def _arranged(
         self, one: TraceNode, other: TraceNode, x: Edge, y: Edge, right: Any, given: Any
     ) -> FoundDifference:
-        turned = right.ndim >= 2 and apart(given, right.swapaxes(-1, -2)) < 1e-6
+        turned = right.ndim >= 2 and right.swapaxes(-1, -2).shape == given.shape
+        turned = turned and apart(given, right.swapaxes(-1, -2)) < 1e-6
         name_a, name_b = (self.a.name((leaf_of(self.a, x) or x).node),
                           self.b.name((leaf_of(self.b, y) or y).node))  # fmt: skip
         how = "transposed" if turned else "rearranged"
-        why = f"B multiplies with {name_b} {how}: its numbers are those of {name_a} in A."
+        why = f"B reads {name_b} {how}: its numbers are those of {name_a} in A."
         fix = f"transpose {name_b} where it is loaded or used."
         return self._found("arrangement", one, other, why, fix if turned else SAME)
 
@@ -202,6 +213,61 @@ class RegionDifference:
 
     # -- the operations ----------------------------------------------------------------------------
 
+    def _indices(self) -> FoundDifference | None:
+        """That B reads the same table at other places."""
+        class_of, pairs = self.alignment.a.class_of, self.alignment.pairs
+        for other, _, leaf in self._reads(self.ops_b, self.b):
+            if leaf not in pairs:
+                continue
+            kind, picks = class_of(pairs[leaf].a), self._whole_numbers(self.alignment.b, other)
+            for index in self.alignment.a.used if picks else ():
+                one = self.a.nodes[index]
+                sources = [leaf_of(self.a, e) for _, e in one.edges]
+                if one.op != other.op or all(e is None or class_of(e) != kind for e in sources):
+                    continue
+                right = self._whole_numbers(self.alignment.a, one)
+                if [x.shape for x in right] == [x.shape for x in picks]:
+                    name = self.b.name(leaf.node)
+                    why = f"B reads {name} at other places than A: {_first(picks[0], right[0])}."
+                    return self._found("input", one, other, why, "compare the indices.")
+        return None
+
+    def _whole_numbers(self, known: KnownValues, node: TraceNode) -> list[Any]:
+        values = [known.value(e) for _, e in node.edges]
+        return [x for x in values if x is not None and x.dtype.kind in "iu"]
+
+    def _unread(self) -> FoundDifference | None:
+        """That B leaves out a parameter that A reads."""
+        class_of, pairs = self.alignment.a.class_of, self.alignment.pairs
+        read = {class_of(pairs[leaf].a) for _, _, leaf in self._reads(self.ops_b, self.b)
+                if leaf in pairs}  # fmt: skip
+        anywhere = {class_of(pair.a) for pair in pairs.values()}
+        for one, _, leaf in self._reads(self.ops_a, self.a):
+            if class_of(leaf) in read | anywhere or leaf.node not in self.a.names:
+                continue
+            if np.any(self.alignment.a.value(leaf)):
+                name = self.a.name(leaf.node)
+                why = f"A reads {name} here, and B does not."
+                fix = f"use the counterpart of {name} in B."
+                return self._found("weight", one, self.ops_b[0], why, fix)
+        return None
+
+    def _left_out(self) -> FoundDifference | None:
+        """That the first operation of one region is missing in the other."""
+        class_of, pairs = self.alignment.a.class_of, self.alignment.pairs
+        reads_a = [{class_of(e) for _, e in n.edges} for n in self.ops_a]
+        reads_b = [{class_of(pairs[e].a) for _, e in n.edges if e in pairs} for n in self.ops_b]
+        if not (reads_a[0] & reads_b[0]) or self.ops_a[0].op == self.ops_b[0].op:
+            return None
+        one, other = self.ops_a[0], self.ops_b[0]
+        if any(n.op == other.op and one.index in n.inputs for n in self.ops_a[1:]):
+            why = f"A has {one.op} here, and B goes on to {other.op} without it."
+            return self._found("missing", one, other, why, f"compute {one.op} in B too.")
+        if any(n.op == one.op and other.index in n.inputs for n in self.ops_b[1:]):
+            why = f"B has {other.op} here, and A goes on to {one.op} without it."
+            return self._found("extra", one, other, why, f"take {other.op} out of B.")
+        return None
+
     def _sequence(self) -> FoundDifference | None:
         """Compare two regions of the same kind of operations, one by one."""
         named_a, named_b = [n.op for n in self.ops_a], [n.op for n in self.ops_b]
@@ -211,7 +277,7 @@ class RegionDifference:
                 if settings:
                     why = f"{'; '.join(settings)}."
                     return self._found("operation", one, other, why, "give both the same setting.")
-            return None
+            return self._moved() if named_a == named_b else None
         matcher = SequenceMatcher(None, named_a, named_b, autojunk=False)
         changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
         if len(changes) != 1:
@@ -229,19 +295,24 @@ class RegionDifference:
             return self._found("missing", only_a[0], after, why, f"add {chain(only_a)} to B.")
         return None
 
+    def _moved(self) -> FoundDifference | None:
+        """That two equal operations read the same numbers at other places."""
+        for one, other in zip(self.ops_a, self.ops_b):
+            for x, y in zip(one.args, other.args):
+                if not isinstance(x, Edge) or not isinstance(y, Edge):
+                    continue
+                right, given = self.alignment.a.value(x), self.alignment.exact.get(y)
+                if right is None or given is None or right.shape != given.shape:
+                    continue
+                if rearranged(given, right):
+                    return self._arranged(one, other, x, y, right, given)
+        return None
+
     def _inside(self) -> FoundDifference:
         """The first operation of B whose result is not among those inside A's operations."""
         inside = inner_values(self.alignment, self.pair)
         one = self.a.nodes[self.pair.a.node]
-        matched = ""
-        for other in self.ops_b:
-            value = self.alignment.exact.get(Edge(other.index))
-            if other.index == self.pair.b.node or value is None:
-                break
-            same = [v.op for v in inside if v.value.size == value.size and _same(value, v.value)]
-            if not same:
-                break
-            matched = same[0]
+        other, matched = self._first_stranger(inside)
         twin = self._twin(other, inside)
         if twin is not None:
             settings = [f"a constant of {other.op} is {short(x)} in A and {short(y)} in B"
@@ -253,6 +324,25 @@ class RegionDifference:
         if matched:
             why += f" They agree up to {matched}."
         return self._found("operation", one, other, why, SAME)
+
+    def _first_stranger(self, inside: list[InnerValue]) -> tuple[TraceNode, str]:
+        """The first operation of B that leads to no result inside A's, and the last that is one."""
+        matched = ""
+        leads: set[int] = set()
+        for node in reversed(self.ops_b):
+            value = self.alignment.exact.get(Edge(node.index))
+            same = [
+                v.op
+                for v in inside
+                if value is not None and v.value.size == value.size and _same(value, v.value)
+            ]
+            if node.index == self.pair.b.node:
+                continue
+            if same or node.index in leads:
+                matched = matched or (same[0] if same else "")
+                leads |= leading_to(self.b, [node.index], lambda e: bool(self.b.nodes[e.node].op))
+        strangers = [node for node in self.ops_b if node.index not in leads]
+        return (strangers or self.ops_b[-1:])[0], matched
 
     def _twin(self, other: TraceNode, inside: list[InnerValue]) -> InnerValue | None:
         """The operation inside A's that differs from one of B in a constant only."""
@@ -266,6 +356,14 @@ class RegionDifference:
             ):
                 return inner
         return None
+
+
+def _first(one: Any, other: Any) -> str:
+    """The first pair of numbers that differ."""
+    at = np.flatnonzero(one.ravel() != other.ravel())
+    if not len(at):
+        return "in another order"
+    return f"{one.ravel()[at[0]]} instead of {other.ravel()[at[0]]} first"
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -22,6 +22,7 @@ EXPLAINS = {
     "rate": {"update", "NaN", "Inf", "explosion", "spike", "exploding", "stuck"},
     "left over": {"NaN", "Inf", "explosion", "spike", "update", "exploding"},
     "sum": {"NaN", "Inf", "explosion", "spike", "update", "exploding"},
+    "accumulation": {"update", "exploding", "explosion", "spike"},
     "eps": {"NaN", "Inf", "update"},
     "update": {"exploding", "explosion", "spike", "Inf"},
     "dead": {"zero", "vanishing"},

@@ -12,6 +12,8 @@ from gradwalk.engine.modes import state, switch
 from gradwalk.inspect.health.checks import GRADIENTS_READ, RECURRENT, RELUS, SLOPES
 from gradwalk.inspect.health.examination import HealthReport, examine
 from gradwalk.inspect.health.findings import Limits
+from gradwalk.inspect.health.update_history import UpdateHistory
+from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import norm_of
 from gradwalk.inspect.trace.recorder import LightRecorder
 from gradwalk.inspect.trace.saved_for_backward import Holdings
@@ -98,6 +100,8 @@ class Monitor:
         self._examined: _Step | None = None
         self._weights: dict[int, Any] = {}
         self._trained: set[str] = set()
+        self._updates = UpdateHistory()
+        self._rate: float | None = None  # of the last examined step
         self._handles = [model.register_forward_pre_hook(self._start)]
         if optimizer is not None:
             self._handles.append(optimizer.register_step_pre_hook(self._before_step))
@@ -188,10 +192,34 @@ class Monitor:
             rows=_ROWS,
             trained=self._trained,
         )
+        self._compare(report)
         row = {"step": float(recorder.step), **report.metrics()}
         for finding in report.findings:
             row[f"finding/{finding.kind}"] = row.get(f"finding/{finding.kind}", 0.0) + 1
         self.history.append(row)
+
+    def _compare(self, report: HealthReport) -> None:
+        """Say of an update that is too large whether it is a spike, and what made it one."""
+        layers = [layer for layer in report.layers if layer.update is not None]
+        ratios = [float(layer.update or 0.0) for layer in layers]
+        groups = [] if self.optimizer is None else self.optimizer.param_groups
+        rate = max((float(group["lr"]) for group in groups if "lr" in group), default=None)
+        spikes = {layers[k].name: k for k in self._updates.standing_out(ratios)}
+        for finding in report.findings:
+            if finding.kind != "update" or finding.layer not in spikes:
+                continue
+            usual = self._updates.usual
+            assert usual is not None
+            times = ratios[spikes[finding.layer]] / float(usual[spikes[finding.layer]])
+            finding.message += f", {short(times)} times the usual update"
+            if rate and self._rate and rate / self._rate >= math.sqrt(times):
+                finding.change = (
+                    f"look at the schedule or the line that set the learning rate: it went from "
+                    f"{short(self._rate)} to {short(rate)}"
+                )
+        if not spikes:
+            self._updates.add(ratios)
+            self._rate = rate
 
     # -- showing it --------------------------------------------------------------------------------
 

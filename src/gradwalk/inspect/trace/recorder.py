@@ -216,11 +216,12 @@ class Recorder:
 
     def _kept(self, array: Any, what: str, index: int) -> Kept:
         """A copy of the array if it fits the budget, else its statistics."""
-        array = getattr(array, "_array", array)
-        if array is None:
-            return None
-        array = np.asarray(array)
-        allowed = what != "pushed" if self.keep == "values" else self.keep == "all"
+        if type(array) is not np.ndarray:
+            array = getattr(array, "_array", array)
+            if array is None:
+                return None
+            array = np.asarray(array)
+        allowed = self.keep == "all" or (self.keep == "values" and what != "pushed")
         room = self.budget is None or self.trace.bytes_kept + array.nbytes <= self.budget
         if allowed and room:
             self.trace.bytes_kept += array.nbytes

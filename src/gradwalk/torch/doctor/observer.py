@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.graph.source import SourceLine, own_files
+from gradwalk.inspect.doctor.examination import Examination
 from gradwalk.inspect.doctor.observer import Observer
 from gradwalk.inspect.doctor.tools import nan_finding
 from gradwalk.inspect.health.findings import Finding
@@ -23,6 +24,7 @@ from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
 from gradwalk.torch.record.backward_errors import explained
+from gradwalk.torch.record.module_calls import uncompiled
 from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.user_lines import caller, line_at
 from gradwalk.torch.watch.active_watches import aside, is_aside
@@ -46,6 +48,7 @@ class TorchObserver(Observer):
     def __enter__(self) -> Self:
         enter = self._hooks.enter_context
         enter(private.told_of_backward(self._around_backward))
+        enter(torch.compiler.set_stance("force_eager"))  # compiled code cannot be looked into
         enter(register_module_forward_pre_hook(self._before_call))
         enter(register_module_forward_hook(self._after_call, always_call=True))
         enter(register_optimizer_step_pre_hook(self._meet))
@@ -79,6 +82,13 @@ class TorchObserver(Observer):
     @property
     def _quiet(self) -> bool:
         return self._busy or is_aside()
+
+    def finish(self, error: BaseException | None, examination: Examination) -> None:
+        """The program has ended, perhaps after it caught what stopped a step."""
+        if not isinstance(error, StepStopped) and self._watch.reports:
+            self.run.harmed = True
+            examination.add(of_report(self._watch.reports[0]))
+        super().finish(error, examination)
 
     def explained(self, error: BaseException) -> Finding:
         """What an error says; of a stopped step, what made it harmful."""
@@ -141,7 +151,7 @@ class TorchObserver(Observer):
 
     def _before_call(self, module: Any, args: tuple[Any, ...]) -> None:
         if torch.is_grad_enabled() and not self._quiet and not self._running:
-            around = self.call(module, args, {})
+            around = self.call(uncompiled(module), args, {})
             self._running.append((module, around, around.__enter__()))
 
     def _after_call(self, module: Any, args: Any, output: Any) -> None:

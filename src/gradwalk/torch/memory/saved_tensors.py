@@ -112,4 +112,9 @@ def _unpack(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _storage(tensor: torch.Tensor) -> tuple[Any, int, int] | None:
-    return private.storage_of(tensor)
+    """The storage of a tensor: a weak reference, what identifies it, and bytes."""
+    storage = None if tensor.is_meta else private.storage_of(tensor)
+    if storage is None:
+        return None
+    weakly = private.StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+    return weakly, int(storage._cdata), storage.nbytes()

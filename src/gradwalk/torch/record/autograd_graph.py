@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import re
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -18,6 +18,8 @@ from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.torch import private
 from gradwalk.torch.record.freed_graphs import explain_freed, note_pass
+from gradwalk.torch.record.live_tensors import fits, without_backward
+from gradwalk.torch.record.operations import plain_name, version_of
 from gradwalk.torch.record.storages import Memories
 from gradwalk.torch.user_lines import caller, line_at
 from gradwalk.torch.values import form, form_of
@@ -37,15 +39,16 @@ class AutogradGraph:
         # Operations whose autograd node is not known yet: trace node and name. Sequence numbers
         # are per thread.
         self._by_number: dict[int, list[tuple[int, str]]] = {}
+        # Arrays pushed along edges, by tensor: a weak reference, its version then, the array.
+        self._carried: dict[int, tuple[Any, int, Any]] = {}
         self._outputs: dict[tuple[int, int], int] = {}  # (node, PyTorch's output) -> the trace's
         # The views from a tensor to the part of it that a node has changed.
         self._chains: dict[int, tuple[Any, ...]] = {}
 
     # -- which node is which -----------------------------------------------------------------------
 
-    def belongs(self, number: int, index: int, func: Any) -> None:
-        """Match operation `func`, node `index` of the trace, with this autograd node."""
-        name = _plain(func._schema.name.partition("::")[2])
+    def belongs(self, number: int, index: int, name: str) -> None:
+        """Match an operation, node `index` of the trace, with this autograd node."""
         self._by_number.setdefault(number, []).append((index, name))
 
     def node(self, grad_fn: Any) -> int | None:
@@ -58,7 +61,7 @@ class AutogradGraph:
         if index is None:
             number = private.number_of(grad_fn)
             for made in self._by_number.get(number, ()):
-                if _fits(made[1], grad_fn):
+                if fits(made[1], grad_fn):
                     borne[self._key] = index = made[0]
                     self._by_number[number].remove(made)
                     break
@@ -220,15 +223,17 @@ class AutogradGraph:
                 for edge, seed in zip(roots, call.seeds, strict=False):
                     sweep.seeds[edge] = recorder._kept(seed, "grads", edge.node)
             nodes = list(inputs_first([t.grad_fn for t in starts if t.grad_fn is not None]))
+            known = {fn: index for fn in nodes if (index := self.node(fn)) is not None}
             if not nested:
-                self._note_saved(nodes)
-            hooks = [self._hook(fn, sweep, only_leaves=nested) for fn in nodes]
+                self._note_saved(known)
+            hooks = [self._hook(fn, index, sweep, known, nested) for fn, index in known.items()]
         second_order = recorder._of_second_order
         recorder._sweep = sweep
         recorder._of_second_order = call.create_graph
         recorder._mark = perf_counter()
         try:
-            yield
+            with nullcontext() if call.create_graph else recorder.unlistening():
+                yield
             self._note_results(call, sweep)
             self._tell_versions_apart(sweep)
             note_pass(starts, lambda: sweep.line)
@@ -237,22 +242,23 @@ class AutogradGraph:
             explain_freed(error, starts, nodes, self.line_of)
             raise
         finally:
-            for handle in filter(None, hooks):
-                handle.remove()
+            for handle in hooks:
+                if handle is not None:
+                    handle.remove()
             if not nested:
                 recorder._of_second_order = second_order
+                self._carried.clear()
                 recorder.swept()
 
-    def _hook(self, grad_fn: Any, sweep: Sweep, only_leaves: bool) -> Any:
+    def _hook(
+        self, grad_fn: Any, index: int, sweep: Sweep, known: dict[Any, int], only_leaves: bool
+    ) -> Any:
         """Listen to an autograd node; None if there is nothing to hear."""
-        index = self.node(grad_fn)
-        if index is None:
-            return None
         if is_leaf(grad_fn):
             return grad_fn.register_prehook(partial(self._delivered, index, sweep))
         if only_leaves:  # inside a checkpointed region that PyTorch recomputes as a whole
             return None
-        return grad_fn.register_hook(partial(self._visited, grad_fn, index, sweep))
+        return grad_fn.register_hook(partial(self._visited, grad_fn, index, sweep, known))
 
     def _delivered(self, index: int, sweep: Sweep, arrived: tuple[Any, ...]) -> None:
         with self.recorder.silence():
@@ -260,50 +266,68 @@ class AutogradGraph:
         self.recorder._mark = perf_counter()
 
     def _add_gradient(self, index: int, output: int, arrived: Any, sweep: Sweep) -> None:
-        kept = self.recorder._kept(arrived, "grads", index)
+        kept = self._received(arrived, index)
         grads = sweep.grads.setdefault(index, [None] * len(self.trace.nodes[index].metas))
         before = grads[output]
         both = before is not None and isinstance(kept, type(before)) and hasattr(kept, "nbytes")
         grads[output] = before + kept if both else kept
+
+    def _received(self, g: torch.Tensor, index: int) -> Kept:
+        """Keep a gradient that a node received: as it was pushed, unless it was added to since."""
+        pushed = self._carried.get(id(g))
+        if pushed is not None and pushed[0]() is g and pushed[1] == version_of(g):
+            return pushed[2]
+        return self.recorder._kept(g, "grads", index)
 
     def _visited(
         self,
         grad_fn: Any,
         index: int,
         sweep: Sweep,
+        known: dict[Any, int],
         pushed: tuple[Any, ...],
         received: tuple[Any, ...],
     ) -> None:
         recorder = self.recorder
         took = perf_counter() - recorder._mark  # since the last event, without our own work
-        with recorder.silence():
+        recorder._silent += 1
+        try:
             sweep.visits.append(index)
             node = self.trace.nodes[index]
             grads: list[Kept] = [None] * len(node.metas)
             for output, g in enumerate(received):
-                place = self._edge(index, output).output
+                place = self._outputs.get((index, output), output)
                 if g is not None and place < len(grads):
-                    grads[place] = recorder._kept(g, "grads", index)
+                    grads[place] = self._received(g, index)
             sweep.grads[index] = grads
             along: list[Kept] = [None] * len(node.args)
-            for position, g in zip(self._positions(grad_fn, node), pushed, strict=False):
+            for position, g in zip(self._positions(grad_fn, node, known), pushed, strict=False):
                 if position is not None and g is not None:
-                    along[position] = recorder._kept(g, "pushed", index)
+                    along[position] = kept = recorder._kept(g, "pushed", index)
+                    if isinstance(kept, np.ndarray):
+                        self._carried[id(g)] = weakref.ref(g), version_of(g), kept
             sweep.pushed[index] = tuple(along)
             if recorder.timing:
                 sweep.seconds[index] = took
+        finally:
+            recorder._silent -= 1
         recorder._mark = perf_counter()
 
-    def _positions(self, grad_fn: Any, node: TraceNode) -> list[int | None]:
+    def _positions(self, grad_fn: Any, node: TraceNode, known: dict[Any, int]) -> list[int | None]:
         """The argument position of each edge of an autograd node."""
-        free = [position for position, _ in node.edges]
+        free = node.edges
         positions: list[int | None] = []
         for source, output in grad_fn.next_functions:
-            edge = None if source is None else self._source(source, output)
-            alike = (p for p in free if edge is not None and self._same(node.args[p], edge))
-            place = next(alike, None)
-            if place is not None:
-                free.remove(place)
+            place = None
+            index = None if source is None else known.get(source)
+            if index is not None:
+                output = 0 if is_leaf(source) else self._outputs.get((index, output), output)
+                edge = Edge(index, output)
+                for k, (position, argument) in enumerate(free):
+                    if argument == edge or self._same(argument, edge):
+                        place = position
+                        del free[k]
+                        break
             positions.append(place)
         return positions
 
@@ -339,17 +363,26 @@ class AutogradGraph:
                 if index not in shares:
                     del sweep.grads[index]
 
-    def _note_saved(self, nodes: list[Any]) -> None:
-        for grad_fn in nodes:
-            index = self.node(grad_fn)
-            packed = any(private.is_packed(grad_fn, name) for name in private.saved_names(grad_fn))
-            if index is not None and not packed and not is_leaf(grad_fn):
-                self.memories.note_saved(index, saved_tensors(grad_fn))
+    def _note_saved(self, known: dict[Any, int]) -> None:
+        for grad_fn, index in known.items():
+            if private.saved_names(grad_fn):
+                saved = list(saved_tensors(grad_fn, packed=True))
+                if all(tensor is not None for _, tensor in saved):
+                    self.memories.note_saved(index, saved)
+            elif not is_leaf(grad_fn):
+                self.trace.saved[index] = ()
+
+
+_leaves: dict[Any, bool] = {}  # types of autograd nodes
 
 
 def is_leaf(grad_fn: Any) -> bool:
     """Whether this node accumulates the gradient of a leaf."""
-    return hasattr(grad_fn, "variable") and LEAF in grad_fn.name()
+    kind = type(grad_fn)
+    known = _leaves.get(kind)
+    if known is None:
+        known = _leaves[kind] = hasattr(kind, "variable") and LEAF in grad_fn.name()
+    return known
 
 
 def inputs_first(roots: list[Any], known: Any = None) -> Iterator[Any]:
@@ -371,10 +404,15 @@ def inputs_first(roots: list[Any], known: Any = None) -> Iterator[Any]:
         stack += [(source, False) for source, _ in node.next_functions if source is not None]
 
 
-def saved_tensors(grad_fn: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors an autograd node saved, by name, except those freed, overwritten or packed."""
+def saved_tensors(grad_fn: Any, packed: bool = False) -> Iterator[tuple[str, Any]]:
+    """The tensors an autograd node saved, by name, except those freed, overwritten or packed.
+
+    With `packed`, those that are packed are None.
+    """
     for name in private.saved_names(grad_fn):
         if private.is_packed(grad_fn, name):
+            if packed:
+                yield name, None
             continue
         try:
             saved = getattr(grad_fn, name)
@@ -388,8 +426,7 @@ def saved_tensors(grad_fn: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 def operation_name(grad_fn: Any) -> str:
     """PyTorch's name of an autograd node: "MySquare", "AsStrided"."""
-    name = str(grad_fn.name()).rpartition("::")[2]
-    return re.sub(r"Backward\d*$", "", name) or name
+    return without_backward(str(grad_fn.name()))
 
 
 # Layers that `health` looks for; their operands or sizes may be unknown.
@@ -412,16 +449,6 @@ def _ours(name: str) -> str:
     """Our op for an autograd node, if its name and edges determine it."""
     for op in TABLE.values():
         alone = op.elementwise and len(op.inputs) == 1 and not op.attributes
-        if alone and _plain(op.name) == _plain(name):
+        if alone and plain_name(op.name) == plain_name(name):
             return op.name
     return _PRODUCTS.get(name, name)
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-def _fits(operation: str, grad_fn: Any) -> bool:
-    """Whether an autograd node can belong to an operation, judging by their names."""
-    node = _plain(operation_name(grad_fn))
-    return operation.startswith(node) or node.startswith(operation)

@@ -12,9 +12,8 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -23,12 +22,14 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.trace.collector import seldom_collecting
 from gradwalk.inspect.trace.no_grad_block import no_grad_block
 from gradwalk.inspect.trace.recorder import Recorder
 from gradwalk.inspect.trace.trace import Edge, Exit, Kept, Trace, TraceNode
 from gradwalk.torch import private
 from gradwalk.torch.private import TorchDispatchMode
 from gradwalk.torch.record.autograd_graph import AutogradGraph
+from gradwalk.torch.record.live_tensors import Noted, Unused
 from gradwalk.torch.record.module_calls import (
     ModuleNames,
     end_failed_steps,
@@ -39,23 +40,18 @@ from gradwalk.torch.record.module_calls import (
     whole_of,
 )
 from gradwalk.torch.record.operations import (
+    Facts,
+    facts_of,
     gives,
     plain_arguments,
     tensors_in,
     version_of,
-    written_by,
-    written_untold,
 )
 from gradwalk.torch.record.storages import HeldWeakly
 from gradwalk.torch.translate import LEAF, Known, Made, translate
 from gradwalk.torch.translate.table import is_plain
 from gradwalk.torch.user_lines import caller, is_internal, line_at
-from gradwalk.torch.values import array_of, form_of
-
-aten = torch.ops.aten
-DETACHES = frozenset((aten.detach.default, aten.detach_.default))
-CLONE, TAKES_OUT = aten.clone.default, aten._local_scalar_dense.default
-SCALES = aten._amp_update_scale_.default
+from gradwalk.torch.values import ORDINARY, array_of, form_of, quick_array
 
 
 class TorchTrace(Trace):
@@ -85,54 +81,19 @@ class TorchTrace(Trace):
         return super().last_write(thing)
 
 
-@dataclass(slots=True)
-class _Entry:
-    """The position of a live tensor in the trace."""
-
-    tensor: weakref.ref[torch.Tensor]
-    edge: Edge
-    version: int  # version counter when it was noted
-    memory: int | None  # address: `parameter.data = ...` does not advance the version
-    being_written: bool = False  # written by its own operation, which PyTorch counts afterwards
-    base_version: int | None = None  # of a view, which takes it over when its operation is done
-
-    @property
-    def is_current(self) -> bool:
-        """Whether nothing has written to the tensor since."""
-        tensor = self.tensor()
-        if tensor is None:
-            return True
-        version = version_of(tensor)
-        since = version - self.version
-        unwritten = since == 0 or (since == 1 and self.being_written)
-        unwritten = unwritten or version == self.base_version
-        return unwritten and private.memory_of(tensor) == self.memory
-
-
-@dataclass(slots=True)
-class _Unused:
-    """A constant, or a `detach()` that may be PyTorch's own; it is recorded once it is used."""
-
-    tensor: weakref.ref[torch.Tensor]
-    source: Edge | None  # the operand of a detach
-    place: tuple[Any, Any]  # from `caller`
-    group: int | None
-    is_blank: bool = False  # uninitialized memory
-
-
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, recorder: TorchRecorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.recorder = recorder
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        return self.recorder.dispatched(func, args, kwargs or {})
+
+def _dispatch(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    return mode.recorder.dispatched(func, args, kwargs or {})
+
+
+# Not in the class body: there PyTorch wraps it, slowly, to hide it from compiled code, which never
+# sees this mode.
+_Mode.__torch_dispatch__ = _dispatch  # type: ignore[method-assign]
 
 
 class TorchRecorder(Recorder):
@@ -146,14 +107,15 @@ class TorchRecorder(Recorder):
         self.graph = AutogradGraph(self)
         self.thread = threading.get_ident()
         self._stack_of_contexts = ExitStack()
+        self._mode: _Mode | None = None  # while it records
         self.running: list[Any] = []  # modules
         self.stepping: list[Any] = []  # optimizer steps: the running frame and its suspension
         self._names = ModuleNames()
         self._nameless: list[weakref.ref[torch.Tensor]] = []  # parameters without a name yet
         self._told = ExitStack()  # hooks for module calls, backward passes and steps
         self._compiled = ExitStack()  # hooks removed while compiled code runs
-        self._entries: dict[int, _Entry] = {}  # live tensors, by id
-        self._unused: dict[int, _Unused] = {}
+        self._entries: dict[int, Noted] = {}  # live tensors, by id
+        self._unused: dict[int, Unused] = {}
         self._blank: set[int] = set()  # nodes of uninitialized memory
         self._silent = 0  # depth of suspensions
         self._judged = 0  # backward passes that a gradient scaler has judged
@@ -164,6 +126,7 @@ class TorchRecorder(Recorder):
         super().__enter__()
         self.thread = threading.get_ident()
         enter = self._stack_of_contexts.enter_context
+        enter(seldom_collecting())
         self._mode = _Mode(self)
         enter(private.told_of_compiled(self._compiled_begins, self._compiled_ends))
         enter(self._told)
@@ -186,6 +149,7 @@ class TorchRecorder(Recorder):
     def _compiled_begins(self) -> None:
         """Suspend recording while compiled code runs."""
         self._told.close()
+        assert self._mode is not None
         self._compiled.enter_context(private.mode_taken_off(self._mode))
         self._compiled.enter_context(self.silence())
 
@@ -202,10 +166,20 @@ class TorchRecorder(Recorder):
         finally:
             self._silent -= 1
 
+    @contextmanager
+    def unlistening(self) -> Iterator[None]:
+        """Do not even listen while backward runs: it records nothing but what hooks report."""
+        with private.mode_taken_off(self._mode) if self._mode is not None else nullcontext():
+            yield
+        self._last_number = private.nodes_made() - 1  # a checkpoint may have made nodes again
+
     def _kept(self, array: Any, what: str, index: int) -> Kept:
         if isinstance(array, torch.Tensor):
-            with self.silence():
-                array = array_of(array)
+            quick = quick_array(array)
+            if quick is None:
+                with self.silence():
+                    quick = array_of(array)
+            array = quick
         return super()._kept(array, what, index)
 
     def entered_module(self, module: Any) -> None:
@@ -252,7 +226,7 @@ class TorchRecorder(Recorder):
         entry = self._entry(tensor)
         return self._used(tensor) if entry is None else entry.edge
 
-    def _entry(self, tensor: torch.Tensor) -> _Entry | None:
+    def _entry(self, tensor: torch.Tensor) -> Noted | None:
         entry = self._entries.get(id(tensor))
         return entry if entry is not None and entry.tensor() is tensor else None
 
@@ -264,13 +238,16 @@ class TorchRecorder(Recorder):
     def note(self, tensor: torch.Tensor, edge: Edge) -> None:
         """Register a tensor as an output of a node."""
         memory = private.memory_of(tensor)
-        self._entries[id(tensor)] = _Entry(weakref.ref(tensor), edge, version_of(tensor), memory)
+        self._entries[id(tensor)] = Noted(weakref.ref(tensor), edge, version_of(tensor), memory)
 
     def edge(self, tensor: torch.Tensor) -> Edge:
         """The edge of an operand; an unknown tensor becomes a leaf."""
-        if tensor.grad_fn is not None:
-            return self.graph.edge_of(tensor) or self.graph.grown(tensor)
+        grad_fn = tensor.grad_fn
         entry = self._entry(tensor)
+        if grad_fn is not None:
+            if entry is not None and entry.is_result_of(grad_fn, tensor):
+                return entry.edge
+            return self.graph.edge_of(tensor) or self.graph.grown(tensor)
         if entry is None:
             return self._used(tensor) or self._new_leaf(tensor)
         if entry.is_current:
@@ -309,134 +286,153 @@ class TorchRecorder(Recorder):
         """Run an operation and record it."""
         number = private.nodes_made() - 1
         newest, self._last_number = number > self._last_number, number
-        end_failed_steps(self.stepping)
-        if self._silent or self._computing_again:
+        if self.stepping:
+            end_failed_steps(self.stepping)
+        if self._silent or (self._sweep is not None and not self._of_second_order):
             return func(*args, **kwargs)
-        given = list(tensors_in((args, kwargs)))
-        if any(is_lazy(tensor) for tensor in given):  # a lazy parameter
-            return func(*args, **kwargs)
-        if func in DETACHES:
-            result, before = func(*args, **kwargs), self._unused.get(id(given[0]))
-            # PyTorch 2.8 carries out one call of detach() as two operations.
-            twice = before and before.tensor() is given[0] and before.place == caller()
-            source = before.source if before and twice else None
-            self._note_unused(result, source or self.edge(given[0]))
-            return result
-        if func is TAKES_OUT:
+        given = tensors_in(args)
+        if kwargs:
+            given += tensors_in(kwargs)
+        needs_grad = False
+        for tensor in given:
+            if tensor.requires_grad:
+                needs_grad = True
+            if type(tensor) not in ORDINARY and is_lazy(tensor):
+                return func(*args, **kwargs)  # a lazy parameter
+        facts = facts_of(func)
+        if facts.is_detach:
+            return self._detached(func, args, kwargs, given[0])
+        if facts.takes_out:
             self._take_out(given[0])
             return func(*args, **kwargs)
-        if func is SCALES:
+        if facts.scales:
             self._judge_sweeps(found_inf=given[2])
-        written = list(written_by(func, args, kwargs))
-        if func is CLONE:
+        written = facts.written(args, kwargs) if facts.is_mutable else []
+        if facts.is_clone:
             self._cloned = id(given[0]), number
         elif written and (id(written[0]), number) == self._cloned:
             newest, number = True, number - 1  # PyTorch made its node, then copied the old value
-        belongs = newest and torch.is_grad_enabled() and any(t.requires_grad for t in given)
+        belongs = newest and needs_grad and torch.is_grad_enabled()
         known = translate(func, args, kwargs)
         if known is not None and known.op == LEAF and not (belongs and written):
             result = func(*args, **kwargs)
             for tensor in (*written, *tensors_in(result)):
-                self._note_constant(func, tensor)
+                self._note_constant(facts, tensor)
             return result
         edges = {id(tensor): self.edge(tensor) for tensor in given}
         began = perf_counter()
         result = func(*args, **kwargs)
         took = perf_counter() - began
-        with self.silence():
+        self._silent += 1
+        try:
             at = number if belongs else None
-            self._note_operation(func, args, kwargs, known, edges, written, result, at)
-            for tensor in written_untold(func, args):
-                self._entries.pop(id(tensor), None)  # a later use is another leaf
+            self._note_operation(facts, args, kwargs, known, edges, given, written, result, at)
+            if facts.is_norm:
+                for tensor in facts.written_untold(args):
+                    self._entries.pop(id(tensor), None)  # a later use is another leaf
+        finally:
+            self._silent -= 1
         if self.timing:
             self.trace.seconds[len(self.trace.nodes) - 1] = took
         return result
 
+    def _detached(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensor: torch.Tensor
+    ) -> Any:
+        result, before = func(*args, **kwargs), self._unused.get(id(tensor))
+        # PyTorch 2.8 carries out one call of detach() as two operations.
+        twice = before and before.tensor() is tensor and before.place == caller()
+        source = before.source if before and twice else None
+        self._note_unused(result, source or self.edge(tensor))
+        return result
+
     def _note_operation(
         self,
-        func: Any,
+        facts: Facts,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         known: Known | None,
         edges: dict[int, Edge],
+        given: list[torch.Tensor],
         written: list[torch.Tensor],
         result: Any,
         number: int | None,
     ) -> None:
-        made = list(tensors_in(result))
-        made += [t for t in written if all(t is not m for m in made)]
+        made = [result] if type(result) is torch.Tensor else tensors_in(result)
+        if written:
+            made += [t for t in written if all(t is not m for m in made)]
         if not made:
             return
-        name = str(func._schema.name).replace("::", ".")
         line = line_at(*caller())
         for tensor in written:
-            self.graph.memories.note_write(tensor, name.removeprefix("aten."), line)
-        if known is not None and number is not None and not gives(known, written):
+            self.graph.memories.note_write(tensor, facts.name.removeprefix("aten."), line)
+        if known is not None and written and number is not None and not gives(known, written):
             known = None  # the old value is an operand, though its gradient is 0
-        if not all(is_plain(tensor) for tensor in made):  # x * 1j
+        if known is not None and not all(map(is_plain, made)):  # x * 1j
             known = None
+        nodes = self.trace.nodes
+        operands: Sequence[Any]
+        outputs: Sequence[int]
         if known is None:
-            operands: list[Any] = list(tensors_in((args, kwargs)))
-            attrs = plain_arguments(func, args, kwargs)
-            outputs: tuple[int, ...] = tuple(range(len(made)))
+            name, operands, attrs = facts.name, given, plain_arguments(facts.func, args, kwargs)
+            outputs = range(len(made))
         else:
-            name, operands, attrs = known.op, list(known.args), known.attrs
+            name, operands, attrs = known.op, known.args, known.attrs
             outputs = known.outputs
-        given = any(self.trace.nodes[edge.node].needs_grad for edge in edges.values())
         node = TraceNode(
             index=0,
             op=name,
-            args=tuple(self._as_argument(operand, edges, made) for operand in operands),
+            args=tuple([edges.get(id(o)) or self._as_argument(o, made) for o in operands]),
             attrs=attrs,
             group=self._group,
             line=line,
             needs_grad=number is not None,
-            metas=tuple(form_of(made[k]) for k in outputs),
+            metas=tuple([form_of(made[k]) for k in outputs]),
         )
-        if given and number is None:
+        if number is None and any(nodes[edge.node].needs_grad for edge in edges.values()):
             node.note = "not differentiable" if torch.is_grad_enabled() else "no_grad"
             if node.note == "no_grad":
                 node.block = no_grad_block(sys._getframe(1), is_internal)
         index = self.trace.add(node)
-        is_view = not written and func._schema.returns[0].alias_info is not None
+        is_view = not written and facts.returns_view
         if is_view and any(edge.node in self._blank for edge in edges.values()):
             self._blank.add(index)
-        node.values = [
-            None if index in self._blank else self._kept(made[k], "values", index) for k in outputs
-        ]
+        blank = index in self._blank
+        node.values = [None if blank else self._kept(made[k], "values", index) for k in outputs]
         for position, k in enumerate(outputs):
-            edge = Edge(index, position)
-            self.graph.memories.note_memory(edge, made[k])
-            is_written = any(made[k] is t for t in written)
-            if not (is_written and self._stays_a_leaf(made[k])):
-                self.note(made[k], edge)
-                self._entries[id(made[k])].being_written = is_written
-                if is_view and isinstance(args[0], torch.Tensor):
-                    self._entries[id(made[k])].base_version = version_of(args[0])
+            tensor, edge = made[k], Edge(index, position)
+            self.graph.memories.note_memory(edge, tensor)
+            is_written = bool(written) and any(tensor is t for t in written)
+            if is_written and self._stays_a_leaf(tensor):
+                continue
+            self.note(tensor, edge)
+            noted = self._entries[id(tensor)]
+            noted.being_written = is_written
+            if number is not None and not written and len(made) == 1:
+                noted.number, noted.operation = number, facts.plain
+            if is_view and isinstance(args[0], torch.Tensor):
+                noted.base_version = version_of(args[0])
         if number is not None:
-            self.graph.belongs(number, index, func)
+            self.graph.belongs(number, index, facts.plain)
 
-    def _as_argument(self, operand: Any, edges: dict[int, Edge], made: list[torch.Tensor]) -> Any:
+    def _as_argument(self, operand: Any, made: list[torch.Tensor]) -> Any:
         if isinstance(operand, Made):  # a mask drawn by the operation
             return self._new_leaf(made[operand.output])
-        if isinstance(operand, torch.Tensor):
-            return edges[id(operand)] if id(operand) in edges else self.edge(operand)
-        return operand
+        return self.edge(operand) if isinstance(operand, torch.Tensor) else operand
 
     def _stays_a_leaf(self, tensor: torch.Tensor) -> bool:
         """Whether a parameter written inside no_grad() stays the same leaf."""
         return tensor.requires_grad and tensor.grad_fn is None and not torch.is_grad_enabled()
 
-    def _note_constant(self, func: Any, tensor: torch.Tensor) -> None:
+    def _note_constant(self, facts: Facts, tensor: torch.Tensor) -> None:
         """Note a tensor that does not depend on earlier values."""
-        if func._schema.is_mutable:
-            name = func._schema.name.partition("::")[2]
-            self.graph.memories.note_write(tensor, name, line_at(*caller()))
+        if facts.is_mutable:
+            self.graph.memories.note_write(tensor, facts.short, line_at(*caller()))
         self._note_unused(tensor, None)
-        self._unused[id(tensor)].is_blank = "empty" in func._schema.name
+        self._unused[id(tensor)].is_blank = facts.is_blank
 
     def _note_unused(self, result: torch.Tensor, source: Edge | None) -> None:
-        self._unused[id(result)] = _Unused(weakref.ref(result), source, caller(), self._group)
+        self._unused[id(result)] = Unused(weakref.ref(result), source, caller(), self._group)
 
     def _used(self, tensor: torch.Tensor) -> Edge | None:
         """Turn a noted tensor that is now used into a node."""

@@ -43,6 +43,7 @@ class Memories:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._numbers: dict[int, tuple[Any, int]] = {}  # storage -> weak reference, number
+        self._storages = 0  # seen so far
         self._writes: dict[int, list[Write]] = {}  # by storage, oldest first
         self._count = 0  # of them
 
@@ -77,14 +78,19 @@ class Memories:
         self.trace.saved[index] = tuple(places)
 
     def _placed(self, name: str, tensor: torch.Tensor) -> Saved | None:
-        storage = private.storage_of(tensor)
+        storage = None if tensor.is_meta else private.storage_of(tensor)
         if storage is None:
             return None
-        weakly, key, size = storage
+        return Saved(name, storage.nbytes(), self._number(storage))
+
+    def _number(self, storage: Any) -> int:
+        key = storage._cdata
         known = self._numbers.get(key)
         if known is None or known[0].expired():
-            known = self._numbers[key] = weakly, len(self._numbers) + 1
-        return Saved(name, size, known[1])
+            self._storages += 1
+            weakly = private.StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            known = self._numbers[key] = weakly, self._storages
+        return known[1]
 
     # -- what was overwritten before backward needed it --------------------------------------------
 

@@ -24,7 +24,16 @@ from gradwalk.torch.translate import (  # noqa: F401, each registers its entries
     reductions,
     shapes,
 )
-from gradwalk.torch.translate.table import LEAF, TABLE, AtenCall, Known, Made, is_integer, is_plain
+from gradwalk.torch.translate.table import (
+    LEAF,
+    TABLE,
+    AtenCall,
+    Entry,
+    Known,
+    Made,
+    is_integer,
+    is_plain,
+)
 
 __all__ = ["LEAF", "TABLE", "Known", "Made", "entry_name", "is_known", "translate"]
 
@@ -44,19 +53,25 @@ def is_known(func: Any) -> bool:
     return entry_name(func) in TABLE
 
 
+_SEVERAL = (list, tuple)
+_rules: dict[int, tuple[Any, Entry | None]] = {}  # overloads, by id, and their entries
+
+
 def translate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known | None:
     """Translate a call of an overload (`torch.ops.aten.add.Tensor`); None if no op of ours matches.
 
     Its arguments are the tensors of the call themselves, so that edges stay distinct.
     """
-    if not is_known(func):
+    rule = _rules.get(id(func))
+    if rule is None or rule[0] is not func:
+        rule = _rules[id(func)] = func, TABLE[entry_name(func)] if is_known(func) else None
+    if rule[1] is None:
         return None
-    call = AtenCall(func, args, kwargs)
-    for value in call.values.values():
-        for tensor in value if isinstance(value, (list, tuple)) else (value,):
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        for tensor in value if isinstance(value, _SEVERAL) else (value,):
             if isinstance(tensor, torch.Tensor) and not is_plain(tensor):
                 return None
-    known = TABLE[entry_name(func)](call)
+    known = rule[1](AtenCall(func, args, kwargs))
     if known is None or known.op == LEAF:
         return known
     if OPS[known.op].to_float and any(is_integer(argument) for argument in known.args):

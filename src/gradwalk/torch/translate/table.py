@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ class Made(NamedTuple):
     output: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Known:
     """A call of a PyTorch operation as a call of one of ours."""
 
@@ -37,7 +36,7 @@ class AtenCall:
 
     def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         names, defaults = _schema(func)
-        self.values = defaults | dict(zip(names, args, strict=False)) | kwargs
+        self.values = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -72,11 +71,16 @@ def has_dims(call: AtenCall) -> bool:
     return bool(call.self.dim())
 
 
-@functools.cache
+_schemas: dict[int, tuple[Any, tuple[tuple[str, ...], dict[str, Any]]]] = {}  # by id, which is fast
+
+
 def _schema(func: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    arguments = func._schema.arguments
-    defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
-    return tuple(a.name for a in arguments), defaults
+    known = _schemas.get(id(func))
+    if known is None or known[0] is not func:
+        arguments = func._schema.arguments
+        defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
+        known = _schemas[id(func)] = func, (tuple(a.name for a in arguments), defaults)
+    return known[1]
 
 
 Entry = Callable[[AtenCall], Known | None]
@@ -101,7 +105,7 @@ def direct(
     outputs: tuple[int, ...] | Callable[[AtenCall], tuple[int, ...]] = (0,),
     /,
     *,
-    when: Callable[[AtenCall], Any] = lambda call: True,
+    when: Callable[[AtenCall], Any] | None = None,
     **attrs: Any,
 ) -> None:
     """Register overloads that are one of our ops: operands in our order, and attributes.
@@ -118,15 +122,14 @@ def direct(
         return tuple(value) if isinstance(value, list) else value
 
     def known(call: AtenCall) -> Known | None:
-        if not when(call):
+        if when is not None and not when(call):
             return None
         values = call.values
+        given = [values[n] for n, optional in wanted if not optional or values.get(n) is not None]
         return Known(
             op(call) if callable(op) else op,
-            tuple(
-                [values[n] for n, optional in wanted if not optional or values.get(n) is not None]
-            ),
-            {name: attribute(call, source) for name, source in attrs.items()},
+            tuple(given),
+            {name: attribute(call, source) for name, source in attrs.items()} if attrs else {},
             outputs(call) if callable(outputs) else outputs,
         )
 

@@ -8,49 +8,24 @@ they are bad, the step is undone: the program stands where it stood before it.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
 from gradwalk.torch import private
 from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.rerun.rerun import Run
+from gradwalk.torch.rerun.rewind import NoRoom, Rewind
 from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.rerun.snapshots import ModelCall, WatchedModel
 from gradwalk.torch.watch.check_step import Checked, StepFault
-from gradwalk.torch.watch.gradient_checks import unrecorded
-from gradwalk.torch.watch.rewind import NoRoom, Rewind
+from gradwalk.torch.watch.gradient_checks import parameters_of, unrecorded
+from gradwalk.torch.watch.sent_numbers import Sent
 
 _ACCELERATORS = ("cuda", "xpu")  # devices that run ahead of the host
-
-
-class Sent:
-    """Numbers on their way from a device to the host. Sending them does not wait."""
-
-    def __init__(self, vector: torch.Tensor) -> None:
-        self._event: Any = None
-        if vector.is_cpu:
-            self._host = vector
-            return
-        module = torch.get_device_module(vector.device)
-        self._host = torch.empty(vector.shape, dtype=vector.dtype, pin_memory=True)
-        self._host.copy_(vector, non_blocking=True)
-        self._event = module.Event()
-        self._event.record()
-
-    @property
-    def has_arrived(self) -> bool:
-        """Whether reading the numbers would not wait."""
-        return self._event is None or bool(self._event.query())
-
-    def numbers(self) -> list[float]:
-        """The numbers."""
-        if self._event is not None:
-            self._event.synchronize()
-        return list(self._host.tolist())
 
 
 @dataclass(eq=False)
@@ -107,8 +82,11 @@ class LateLooks:
 
     def begin(self, checked: Checked, runs: list[Run], passes: int) -> bool:
         """Start to look at a step; return False if it must be judged at once."""
+        first = next(parameters_of(checked.optimizer), None)
+        if first is None or checked.no_room or not self._is_for(first.device):
+            return False
         parameters = [p for p in checked.parameters if p.grad is not None]
-        if self._wanted is False or checked.no_room or not parameters:
+        if not parameters:
             return False
         if is_one_of_many():  # ranks judge a step together, before they make it
             return False
@@ -141,20 +119,20 @@ class LateLooks:
         scale = getattr(checked.optimizer, "grad_scale", None)
         losses = [run.loss for run in runs if run.loss is not None]
         tensors = [*gradients, *losses, *(t for t in (found_inf, scale) if t is not None)]
-        if not self._is_for(device) or not all(_is_plain(t, device) for t in tensors):
+        if not self._is_for(device) or not _are_plain(tensors, device):
             return None
         if device not in self._constants:
             self._constants[device] = torch.tensor([0, 1], dtype=torch.float64, device=device)
         zero, one = self._constants[device].unbind()
         start = [p.detach() for p in checked.parameters] if checked.is_first else []
-        numbers = [
-            *private.each_norm(gradients, torch.float64),
+        others = [
             *losses,
             zero if found_inf is None else found_inf,
             one if scale is None else scale,
             private.total_norm(start) if start else one,
         ]
-        return torch.stack([number.reshape(()).to(torch.float64) for number in numbers])
+        wide = [number.reshape(()).to(torch.float64) for number in others]
+        return torch.stack([*private.each_norm(gradients, torch.float64), *wide])
 
     def due(self, passes: int, at_a_step: bool, at_the_end: bool) -> Iterator[LateLook]:
         """The steps to judge now: those whose numbers have arrived.
@@ -187,6 +165,13 @@ class LateLooks:
             yield
 
 
-def _is_plain(tensor: torch.Tensor, device: torch.device) -> bool:
-    kind = type(tensor) is torch.Tensor and tensor.layout == torch.strided
-    return kind and tensor.device == device and tensor.is_floating_point()
+_kind_of = operator.attrgetter("layout", "device", "dtype")
+
+
+def _are_plain(tensors: list[torch.Tensor], device: torch.device) -> bool:
+    """Whether all are dense numbers of one device. There may be hundreds, so Python sees each kind
+    only once."""
+    return set(map(type, tensors)) == {torch.Tensor} and all(
+        layout == torch.strided and place == device and dtype.is_floating_point
+        for layout, place, dtype in set(map(_kind_of, tensors))
+    )

@@ -19,6 +19,7 @@ import torch
 
 from gradwalk.inspect.health.update_history import HARM, LossHistory, UpdateHistory
 from gradwalk.inspect.report import short
+from gradwalk.torch.watch.sent_numbers import Sent
 from gradwalk.torch.watch.update_sample import UpdateSample
 
 FIRST, OFTEN, SELDOM = 40, 4, 10  # measure every 4th of the first 40 steps, then every 10th
@@ -27,7 +28,7 @@ WINDOW = 64  # steps whose median is usual
 # Adam moves an element by the learning rate at most, on average, as long as its second moment
 # remembers gradients like today's: |m| ≤ √v. A larger update shows that v is stale.
 STALE = 2.0
-WORSE = 2.0  # the loss, by that of the first of several steps that stand out
+WORSE = 2.0  # a loss, by an earlier one
 LARGER = 1.2  # the gradient of a jump of the loss, by the largest of the window
 SHOWN = 3  # weights to name
 
@@ -152,6 +153,7 @@ class SpikeDetector:
         self.optimizer = optimizer
         self._steps = 0
         self._sample = UpdateSample(optimizer)
+        self._sent: Sent | None = None  # how far the last measured step moved the sample
         self._updates = UpdateHistory()
         self._losses = LossHistory()
         self._norms: deque[float] = deque(maxlen=WINDOW)
@@ -217,10 +219,18 @@ class SpikeDetector:
         return None
 
     def _is_harmful(self, spike: Spike) -> bool:
-        """Whether weights move so far at once, or so far in several steps that make it worse."""
-        worse = spike.loss > WORSE * self._loss_before
+        """Whether weights move too far, at once or in several steps, and the loss gets worse.
+
+        A learning rate that jumps is harmful before the loss shows it. Otherwise a falling loss
+        wants large updates, as gradients that grow at the start of a training do.
+        """
+        ratio = spike.moves[0].ratio
+        if spike.mechanism == "rate":
+            return ratio > HARM
+        if not _is_worse(spike.loss, spike.usual_loss):
+            return False
         enough = 3 * HARM if spike.mechanism == "moment" else HARM
-        return spike.moves[0].ratio > HARM or (self._moved > enough and worse)
+        return ratio > HARM or (self._moved > enough and _is_worse(spike.loss, self._loss_before))
 
     def let_through(self, spike: Spike) -> None:
         """Note a step that was found and is made all the same."""
@@ -241,7 +251,9 @@ class SpikeDetector:
         """Read how far the last step moved the sample, if that was measured."""
         moved = self._sample.moved() if self._sample.is_waiting else None
         if moved is not None:
-            ratios = moved.tolist()
+            self._sent = Sent(moved)
+        if self._sent is not None and self._sent.has_arrived:  # else it is read at the next step
+            ratios, self._sent = self._sent.numbers(), None
             self._stood_out = bool(self._updates.standing_out(ratios, CLOSER))
             if not self._stood_out:
                 self._updates.add(ratios)
@@ -287,6 +299,10 @@ class SpikeDetector:
                 parameter = self._sample.parameters[k]
                 moves.append(LayerMove(parameter, ratio, middle, by_rate, by_v))
         return sorted(moves, key=lambda move: -move.ratio)
+
+
+def _is_worse(loss: float, before: float) -> bool:
+    return loss > before + (WORSE - 1) * abs(before)
 
 
 def _rate(optimizer: torch.optim.Optimizer) -> float:

@@ -137,7 +137,7 @@ class StepReport(Report):
             *(("layer", layer) for layer in self.layers),
             ("ranks", f"{self.ranks}." if self.ranks else ""),
             ("compile", f"{self.compiled}." if self.compiled else ""),
-            ("rate", self.rates),
+            ("rate", "" if self.mechanism == "rate" else self.rates),  # `why` tells it
             ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
             *(("tried", f"{effect}.") for effect in self.tried),
             *(("note", f"{note}.") for note in self.notes),
