@@ -1,4 +1,5 @@
-"""The cost of `gradwalk.torch.watch` on a GPU, for a GPT with steps of about 12 ms.
+"""The cost of `gradwalk.torch.watch` on a GPU, for GPTs with steps of about 12 ms: a narrow one,
+whose step is as long as the host takes to launch it, and a wide one, which keeps the device busy.
 
     PYTHONPATH=src python -m benchmarks.devices.watching
 
@@ -25,7 +26,7 @@ from gradwalk.torch import StepStopped, watch
 
 TURNS, STEPS, WARM = 8, 25, 45  # watch measures more often in its first 40 steps
 COUNTED = 10  # steps whose synchronizations are counted
-SIZE = gpt.Size(6, 6, 384, 256, 64, 65)
+SIZES = {"narrow": gpt.Size(6, 6, 384, 256, 64, 65), "wide": gpt.Size(2, 16, 2048, 512, 8, 65)}
 OPTIMIZERS: dict[str, dict[str, Any]] = {"AdamW": {}, "AdamW, fused": {"fused": True}}
 LOOKS: dict[str, bool] = {"late": True, "at once": False}
 
@@ -33,9 +34,8 @@ LOOKS: dict[str, bool] = {"late": True, "at once": False}
 class Training:
     """A GPT, its optimizer and one batch, on the device."""
 
-    def __init__(self, device: str, rows: int, options: dict[str, Any]) -> None:
+    def __init__(self, device: str, size: gpt.Size, options: dict[str, Any]) -> None:
         self.device = torch.device(device)
-        size = replace(SIZE, batch=rows)
         self.model = gpt.network(torch, size).to(device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), 1e-4, **options)
         self.x, self.y = (torch.tensor(a, device=device) for a in gpt.batch(size))
@@ -72,17 +72,17 @@ class Training:
             return work()
 
 
-def fitting_rows(device: str, wanted: float) -> int:
-    """The batch size that makes a step take about `wanted` seconds."""
-    rows = SIZE.batch
+def fitting(size: gpt.Size, device: str, wanted: float) -> gpt.Size:
+    """The size with the batch that makes a step take about `wanted` seconds."""
     for _ in range(4):
-        training = Training(device, rows, {})
+        training = Training(device, size, {})
         training.steps(WARM)
         found = training.seconds()
         if abs(found / wanted - 1) < 0.1:
             break
-        rows = max(1, round(rows * min(4.0, max(0.25, wanted / found))))
-    return rows
+        rows = round(size.batch * min(4.0, max(0.25, wanted / found)))
+        size = replace(size, batch=max(1, rows))
+    return size
 
 
 def synchronizations(training: Training) -> int:
@@ -159,14 +159,14 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     is_gpu = given.device == "cuda"
     name = torch.cuda.get_device_name() if is_gpu else given.device
-    rows = fitting_rows(given.device, given.step / 1e3)
-    print(
-        f"PyTorch {torch.__version__}, {name}; GPT, 6 layers, 384 wide, {rows} × 256 tokens, bf16"
-    )
-    for title, options in OPTIMIZERS.items():
-        training = Training(given.device, rows, options)
-        for look, late in LOOKS.items():
-            print(f"{title:14} {look:8} {compare(training, late)}", flush=True)
+    print(f"PyTorch {torch.__version__}, {name}; GPT in bfloat16")
+    for width, first in SIZES.items():
+        size = fitting(first, given.device, given.step / 1e3)
+        print(f"{width}: {size}")
+        for title, options in OPTIMIZERS.items():
+            training = Training(given.device, size, options)
+            for look, late in LOOKS.items():
+                print(f"{title:14} {look:8} {compare(training, late)}", flush=True)
     print(f"a planted NaN: {check(given.device)}")
 
 

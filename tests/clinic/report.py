@@ -1,4 +1,7 @@
-"""What the doctor finds from the symptom alone: `python -m tests.clinic.report [-v] [NAME]`."""
+"""What the doctor finds from the symptom alone: `python -m tests.clinic.report [-v] [NAME]`.
+
+`--fragments` examines the older pairs, one step each, instead of the training programs.
+"""
 
 import sys
 import tempfile
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from tests.clinic.clinic_fragments import FRAGMENTS
 from tests.clinic.clinic_programs import ENGINES, PROGRAMS, VERDICTS
 
 
@@ -15,8 +19,9 @@ def main(arguments: list[str]) -> None:
     """Examine every program on every engine, and print one table."""
     torch.set_num_threads(1)  # the programs are tiny: threads would only wait for one another
     verbose = "-v" in arguments
-    names = [a for a in arguments if a != "-v"]
-    chosen = [p for p in PROGRAMS if not names or any(n in p.name for n in names)]
+    names = [a for a in arguments if not a.startswith("-")]
+    everything = FRAGMENTS if "--fragments" in arguments else PROGRAMS
+    chosen = [p for p in everything if not names or any(n in p.name for n in names)]
     totals = {engine: Counter[str]() for engine in ENGINES}
     with tempfile.TemporaryDirectory() as folder:
         for program in chosen:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.diff.diff import compared
 from gradwalk.inspect.report import short
 from gradwalk.inspect.silent.rounding import gradient_tolerance
 from gradwalk.inspect.trace.live import guest, is_torch_tensor, numbers_of
-from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.trace import Trace, TraceNode
+from gradwalk.inspect.trace.trace import Trace
 from gradwalk.tensors.creation import tensor
-from gradwalk.testing.failures import failure, place
+from gradwalk.testing.failures import failure
 from gradwalk.testing.gradient_tables import Gradients, first_apart, gradients_of
 from gradwalk.testing.one_step import (
     ROOM,
@@ -64,9 +63,7 @@ def assert_gradients_match(
     far = not abs(loss_a - loss_b) <= tolerance * max(abs(loss_a), abs(loss_b), 1e-6)
     if apart is None and not far:
         return
-    raise _told(
-        model_a, model_b, apart, pairs, (loss_a, loss_b), (a, b), (trace_a, trace_b), tolerance
-    )
+    raise _told(model_a, model_b, apart, pairs, (loss_a, loss_b), (a, b), (trace_a, trace_b))
 
 
 def _step(model: Any, loss_fn: Callable[..., Any], batch: Any) -> tuple[Gradients, float, Trace]:
@@ -164,7 +161,6 @@ def _told(
     losses: tuple[float, float],
     gradients: tuple[Gradients, Gradients],
     traces: tuple[Trace, Trace],
-    tolerance: float,
 ) -> AssertionError:
     entries: list[tuple[str, Any]] = [("loss", f"{short(losses[0])} against {short(losses[1])}")]
     if apart is not None:
@@ -173,81 +169,12 @@ def _told(
         entries.append(
             ("grad of", f"{apart}{other}: norm {short(norms[0])} against {short(norms[1])}")
         )
-    first = _first_other(*traces, tolerance)
+    first = compared(*traces, ("A", "B")).first
     what = "loss and gradients" if apart is not None else "losses"
     headline = f"{title_of(model_a)} and {title_of(model_b)} give different {what}."
-    if first is None:
-        why = "every result of the forward passes that could be aligned agrees."
+    if first is None or first.b is None:
+        why = "every operation agrees with its counterpart up to rounding."
         return failure(headline, *entries, ("why", why), fix="compare the backward rules.")
-    a, b, why = first
-    entries += place(traces[0], a)
-    other_line = traces[1].nodes[b].line
-    return failure(
-        headline,
-        *entries,
-        ("against", other_line),
-        ("why", why),
-        fix="make these two computations the same; what comes before them agrees.",
-    )
-
-
-def _first_other(one: Trace, other: Trace, tolerance: float) -> tuple[int, int, str] | None:
-    """The first operations in which aligned results begin to differ, and how."""
-    a, b = ([node for node in trace if node.op] for trace in (one, other))
-    alike = [[(node.op, node.shape) for node in nodes] for nodes in (a, b)]
-    matcher = SequenceMatcher(None, alike[0], alike[1], autojunk=False)
-    aligned = [
-        (a[block.a + k], b[block.b + k])
-        for block in matcher.get_matching_blocks()
-        for k in range(block.size)
-    ]
-    aligned.append((one.nodes[one.root], other.nodes[other.root]))
-    for first, second in aligned:
-        if not _agree(first, second, tolerance):
-            before = (
-                _unaligned(one, first, {node.index for node, _ in aligned}),
-                _unaligned(other, second, {node.index for _, node in aligned}),
-            )
-            starts = [(nodes or [node])[0] for nodes, node in zip(before, (first, second))]
-            return starts[0].index, starts[1].index, _differ(first, second, *before)
-    return None
-
-
-def _unaligned(trace: Trace, node: TraceNode, aligned: set[int]) -> list[TraceNode]:
-    """The operations without a counterpart that directly lead to a node, in order."""
-    found: set[int] = set()
-    waiting = list(node.inputs)
-    while waiting:
-        index = waiting.pop()
-        if index not in aligned and index not in found and trace.nodes[index].op:
-            found.add(index)
-            waiting += trace.nodes[index].inputs
-    return [trace.nodes[index] for index in sorted(found)]
-
-
-def _agree(one: TraceNode, other: TraceNode, tolerance: float) -> bool:
-    a, b = one.value, other.value
-    if not is_array(a) or not is_array(b):
-        return True
-    with np.errstate(all="ignore"):
-        a, b = (np.nan_to_num(x.astype(float), posinf=0, neginf=0) for x in (a, b))
-        size = max(float(np.linalg.norm(a)), float(np.linalg.norm(b)))
-        return float(np.linalg.norm(a - b)) <= tolerance * size
-
-
-def _differ(
-    one: TraceNode, other: TraceNode, before_a: list[TraceNode], before_b: list[TraceNode]
-) -> str:
-    settings = [
-        f"{name}={one.attrs.get(name)} against {other.attrs.get(name)}"
-        for name in dict.fromkeys((*one.attrs, *other.attrs))
-        if str(one.attrs.get(name)) != str(other.attrs.get(name))
-    ]
-    if settings:
-        return f"{one.op} has other settings: {', '.join(settings)}."
-    ops = [" → ".join(node.op for node in nodes) or "nothing" for nodes in (before_a, before_b)]
-    if ops[0] != ops[1]:
-        return f"{ops[0]} against {ops[1]}, between the last equal results and {one.op}."
-    if one.op != other.op:
-        return f"{one.op} against {other.op}."
-    return f"{one.op} gives another result; its operands differ, or its constants do."
+    if first.a is not None:
+        entries += [("op", first.a.op), ("in", first.a.module or "no module"), ("at", first.a.line)]
+    return failure(headline, *entries, ("against", first.b), ("why", first.why), fix=first.fix)

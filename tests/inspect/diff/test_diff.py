@@ -159,6 +159,32 @@ def test_compiled_code_that_is_right() -> None:
     assert "stands for" in answer.notes[0]
 
 
+def test_compiled_code_that_rounds_less_is_explained() -> None:
+    """As inductor does inside its kernels, which take half a minute to compile."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    def as_dtype(x: Any, dtype: torch.dtype) -> Any:
+        return x.to(dtype) if x is not None and x.is_floating_point() else x
+
+    def wide(graph: Any, _: Any) -> Any:
+        def run(*given: Any) -> list[Any]:
+            results = graph(*(as_dtype(x, torch.float32) for x in given))
+            return [as_dtype(x, torch.bfloat16) for x in results]
+
+        return make_boxed_func(run)
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 64), nn.GELU(), nn.Linear(64, 64), nn.Tanh()).bfloat16()
+    backend = aot_autograd(fw_compiler=wide)
+    answer = gw.diff(model, torch.compile(model, backend=backend), inputs=X)
+    assert answer.equal, answer
+    text = " ".join(answer.notes)
+    assert "rounding, not another computation" in text
+    assert "B keeps more digits inside its kernels" in text
+    assert "emulate_precision_casts" in text
+
+
 def test_compiled_code_that_is_wrong() -> None:
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd

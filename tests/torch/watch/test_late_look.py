@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwalk.torch import StepStopped, watch
-from gradwalk.torch.watch.rewind import Rewind
+from gradwalk.torch.rerun.rewind import Rewind
 from gradwalk.torch.watch.sent_numbers import Sent
 from gradwalk.torch.watch.step_report import StepReport, StepWarning
 from tests.torch import training

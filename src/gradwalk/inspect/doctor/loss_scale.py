@@ -122,7 +122,9 @@ def summed_loss(run: ObservedRun) -> list[Finding] | None:
     """A loss that is a sum over the batch, in a training that diverges."""
     if not run.recorded:
         return None
-    broken = verdict(run.losses).kind in (RISES, LOST) or run.harmed
+    # A loss that is NaN from the beginning did not diverge.
+    began = bool(run.losses) and math.isfinite(run.losses[0])
+    broken = began and (verdict(run.losses).kind in (RISES, LOST) or run.harmed)
     for step in run.recorded if broken else ():
         found = _summed(step)
         if found is not None:

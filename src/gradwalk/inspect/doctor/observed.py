@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,40 @@ class ObservedCall:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Any = None
+
+
+class CalledModels:
+    """Several models that a program calls one after another: an encoder, then a head."""
+
+    def __init__(self, models: list[Any]) -> None:
+        self._models = models
+
+    def modules(self) -> Iterator[Any]:
+        """All modules."""
+        for model in self._models:
+            yield from model.modules()
+
+    def named_modules(self) -> Iterator[tuple[str, Any]]:
+        """All modules; those of different models may have the same name."""
+        for model in self._models:
+            yield from model.named_modules()
+
+    def parameters(self) -> Iterator[Any]:
+        """All parameters."""
+        for _, parameter in self.named_parameters():
+            yield parameter
+
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """All parameters, each once; a name that is taken gets the number of its model."""
+        names: set[str] = set()
+        seen: set[int] = set()
+        for number, model in enumerate(self._models):
+            for name, parameter in model.named_parameters():
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    told = f"{number}.{name}" if name in names else name
+                    names.add(name)
+                    yield told, parameter
 
 
 @dataclass
@@ -55,8 +90,9 @@ class ObservedStep:
 
     @property
     def model(self) -> Any:
-        """The model that the program called first; None if it calls none."""
-        return self.calls[0].model if self.calls else None
+        """The model that the program called, or all it called as one; None if it calls none."""
+        models = list({id(call.model): call.model for call in self.calls}.values())
+        return CalledModels(models) if len(models) > 1 else next(iter(models), None)
 
     @property
     def batch(self) -> Any:

@@ -12,11 +12,14 @@ from gradwalk.inspect.doctor.observer import is_finite
 from gradwalk.inspect.health.examination import examine
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.mistakes.audit import MANY, audit
+from gradwalk.inspect.mistakes.custom_functions import function_named
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
+from gradwalk.inspect.trace.array_statistics import norm_of
 from gradwalk.inspect.trace.live import gradient_of
 from gradwalk.inspect.trace.routes import listed
+from gradwalk.inspect.trace.trace import Trace
 
 SHOWN = 4  # names
 # One step of a small network may move a weight by more than a tenth of its norm, and train well.
@@ -25,10 +28,19 @@ MODERATE = (0.1, 0.5)
 
 def nonfinite(step: ObservedStep) -> list[Finding] | None:
     """NaN and inf in the loss or a gradient."""
-    if is_finite(step):
+    if is_finite(step) and _finite_leaves(step.trace):
         return []
     found = find_nan(step.trace)
     return [nan_finding(found, f"step {step.number} was recorded as it ran")] if found else None
+
+
+def _finite_leaves(trace: Trace | None) -> bool:
+    """Whether the gradients of all leaves are finite: tensors may be trained without a module."""
+    if trace is None or not trace.sweeps:
+        return True
+    leaves = (node for node in trace if node.is_leaf and node.needs_grad)
+    grads = (trace.sweep.grad(node.index) for node in leaves)
+    return all(g is None or math.isfinite(norm_of(g)) for g in grads)
 
 
 def nan_finding(found: FoundNan, basis: str) -> Finding:
@@ -156,4 +168,5 @@ def wrong_backwards(run: ObservedRun) -> list[Finding] | None:
             basis=f"central differences of this operation, on the values of step {step.number}",
         )
         for fault in audit(step.trace).faults
+        if function_named(fault.op) is None
     ]

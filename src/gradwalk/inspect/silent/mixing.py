@@ -70,7 +70,9 @@ def leaking_future(trace: Trace) -> list[Finding]:
     for head, goal in _goals(parts):
         entries = [e for e in parts.entries(goal) if not is_mask(parts.values(e))]
         for axis, length in next_positions(parts, head, entries):
-            found = _future_finding(parts, goal, entries, axis, length)
+            # Other inputs may be seen as a whole: what an encoder reads, say.
+            own = [e for e in entries if (axis, length) in next_positions(parts, head, [e])]
+            found = _future_finding(parts, goal, own, axis, length)
             if found is not None:
                 return [found]
     return []

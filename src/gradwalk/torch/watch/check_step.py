@@ -18,6 +18,7 @@ from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.ranks.unused import UNUSED_FIX, unused_in_words
 from gradwalk.torch.rerun.rerun import Run
+from gradwalk.torch.rerun.rewind import Rewind
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
     elements,
@@ -31,7 +32,6 @@ from gradwalk.torch.watch.gradient_checks import (
     unrecorded,
 )
 from gradwalk.torch.watch.loop_notes import LoopNotes
-from gradwalk.torch.watch.rewind import Rewind
 from gradwalk.torch.watch.spikes import Spike, SpikeDetector
 from gradwalk.torch.watch.step_report import GROWN, StepReport
 

@@ -8,6 +8,7 @@ they are bad, the step is undone: the program stands where it stood before it.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,11 +18,11 @@ import torch
 from gradwalk.torch import private
 from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.rerun.rerun import Run
+from gradwalk.torch.rerun.rewind import NoRoom, Rewind
 from gradwalk.torch.rerun.rng_states import Randomness
 from gradwalk.torch.rerun.snapshots import ModelCall, WatchedModel
 from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import parameters_of, unrecorded
-from gradwalk.torch.watch.rewind import NoRoom, Rewind
 from gradwalk.torch.watch.sent_numbers import Sent
 
 _ACCELERATORS = ("cuda", "xpu")  # devices that run ahead of the host
@@ -118,20 +119,20 @@ class LateLooks:
         scale = getattr(checked.optimizer, "grad_scale", None)
         losses = [run.loss for run in runs if run.loss is not None]
         tensors = [*gradients, *losses, *(t for t in (found_inf, scale) if t is not None)]
-        if not self._is_for(device) or not all(_is_plain(t, device) for t in tensors):
+        if not self._is_for(device) or not _are_plain(tensors, device):
             return None
         if device not in self._constants:
             self._constants[device] = torch.tensor([0, 1], dtype=torch.float64, device=device)
         zero, one = self._constants[device].unbind()
         start = [p.detach() for p in checked.parameters] if checked.is_first else []
-        numbers = [
-            *private.each_norm(gradients, torch.float64),
+        others = [
             *losses,
             zero if found_inf is None else found_inf,
             one if scale is None else scale,
             private.total_norm(start) if start else one,
         ]
-        return torch.stack([number.reshape(()).to(torch.float64) for number in numbers])
+        wide = [number.reshape(()).to(torch.float64) for number in others]
+        return torch.stack([*private.each_norm(gradients, torch.float64), *wide])
 
     def due(self, passes: int, at_a_step: bool, at_the_end: bool) -> Iterator[LateLook]:
         """The steps to judge now: those whose numbers have arrived.
@@ -164,6 +165,13 @@ class LateLooks:
             yield
 
 
-def _is_plain(tensor: torch.Tensor, device: torch.device) -> bool:
-    kind = type(tensor) is torch.Tensor and tensor.layout == torch.strided
-    return kind and tensor.device == device and tensor.is_floating_point()
+_kind_of = operator.attrgetter("layout", "device", "dtype")
+
+
+def _are_plain(tensors: list[torch.Tensor], device: torch.device) -> bool:
+    """Whether all are dense numbers of one device. There may be hundreds, so Python sees each kind
+    only once."""
+    return set(map(type, tensors)) == {torch.Tensor} and all(
+        layout == torch.strided and place == device and dtype.is_floating_point
+        for layout, place, dtype in set(map(_kind_of, tensors))
+    )

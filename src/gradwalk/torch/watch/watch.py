@@ -31,6 +31,7 @@ from gradwalk.torch.ranks.alone import alone
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
 from gradwalk.torch.ranks.unused import unused_parameters
 from gradwalk.torch.record.module_calls import ModelNames
+from gradwalk.torch.rerun.backward_audit import BackwardAudit
 from gradwalk.torch.rerun.call_sites import Sites
 from gradwalk.torch.rerun.call_stack import frames_from
 from gradwalk.torch.rerun.python_state import Keeper
@@ -121,18 +122,14 @@ class Watch:
         optimizers = several(optimizer, torch.optim.Optimizer)
         self._agreement = Agreement()
         self._limits = explosion, warmup, floor, self._agreement
-        self.folder = Path(folder)
-        self.action = action
-        self.budget = budget
+        self.folder, self.action, self.budget = Path(folder), action, budget
         self.steps = 0
         self.reports: list[StepReport] = []
         self.jumps: list[StepReport] = []  # of the loss, by a row, that stopped nothing
         self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
         given = None if model is None else {id(m) for top in models for m in top.modules()}
-        self._sites = Sites()
-        self._names = ModelNames()
-        self._keeper = Keeper()
+        self._sites, self._names, self._keeper = Sites(), ModelNames(), Keeper()
         self._runs: list[Run] = []  # backward passes since the last step
         self._stepped = False  # whether an optimizer has stepped since; another may follow
         self._reached: list[ModelCall] = []  # calls that the current backward pass has reached
@@ -152,6 +149,8 @@ class Watch:
         # A recording is of one step: it must be judged before the next one begins.
         self._late = LateLooks(late if record_from is None else False)
         self._begun = 0  # backward passes
+        self.backwards = BackwardAudit(self.recorded_again, StepWarning)  # of custom Functions
+        self._hooks.enter_context(private.told_of_backward(self.backwards.around_backward))
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
         self._hooks.enter_context(told_of_scaled_steps(self.optimizers, self._after_scaled_step))
         for module in models:

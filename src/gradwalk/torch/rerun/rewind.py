@@ -58,7 +58,7 @@ class Rewind:
             for sources, copies in self._large.values():
                 private.copy_all(copies, sources)
             for kind, numbers in self._numbers.items():
-                self._taken[kind] = torch.stack([number.reshape(()) for number in numbers])
+                self._taken[kind] = torch.stack([n.reshape(()) if n.ndim else n for n in numbers])
 
     def _make_room(self, tensors: list[torch.Tensor]) -> None:
         known = {
