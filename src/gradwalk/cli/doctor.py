@@ -14,20 +14,15 @@ from typing import Annotated, Any
 import typer
 
 from gradwalk.cli.console import fail
-from gradwalk.cli.run import FOUND, as_program, print_traceback, status_of
+from gradwalk.cli.run import FOUND, Arguments, Script, as_program, print_traceback, status_of
 from gradwalk.inspect.report import json_safe, short
 
 EVERY = 5.0  # seconds between two lines of progress
 
 
 def doctor(
-    script: Annotated[
-        str, typer.Argument(metavar="PROGRAM.py", help="The program to run.", show_default=False)
-    ],
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(help="Arguments of the program: everything after it.", show_default=False),
-    ] = None,
+    script: Script,
+    arguments: Arguments = None,
     steps: Annotated[
         int, typer.Option(help="Stop the program after this many steps. 0: let it finish.")
     ] = 1000,

@@ -21,15 +21,18 @@ from gradwalk.inspect.trace.routes import wrapped
 _watching = panel("Options for --watch")
 FOUND = 3  # the status if something was found
 
+Script = Annotated[
+    str, typer.Argument(metavar="PROGRAM.py", help="The program to run.", show_default=False)
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(help="Arguments of the program: everything after it.", show_default=False),
+]
+
 
 def run(
-    script: Annotated[
-        str, typer.Argument(metavar="PROGRAM.py", help="The program to run.", show_default=False)
-    ],
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(help="Arguments of the program: everything after it.", show_default=False),
-    ] = None,
+    script: Script,
+    arguments: Arguments = None,
     watch: Annotated[
         bool,
         typer.Option(

@@ -177,3 +177,20 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert before == (torch.optim.Optimizer.__init__, torch.nn.Module.__setattr__)
     assert not torch.nn.modules.module._global_forward_pre_hooks
     assert not sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks
+
+
+@pytest.mark.slow
+def test_it_is_silent_about_an_encoder_and_a_decoder() -> None:
+    pytest.importorskip("transformers")
+    from tests.torch.test_healthy_transformers import made
+
+    model, batch = made("T5ForConditionalGeneration")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+
+    found = gw.doctor(model, step, steps=3)
+    assert not found, str(found)

@@ -57,6 +57,9 @@ def padded_inputs(parts: StepParts, head: Head) -> Iterator[Padded]:
     for edge in parts.entries(head.prediction):
         values = parts.values(edge)
         shape = values.shape
+        node = parts.trace.nodes[edge.node]
+        if node.op and node.group is not None:
+            continue  # a table that the model makes, such as relative positions, is no data
         if values.dtype.kind in "iu" and len(shape) == 2:
             number = _filler(values)
             if number is not None:

@@ -126,7 +126,7 @@ function tint(item: Item): string | undefined {
   const found = stage.errorAt(item);
   if (!found) return undefined;
   const digits = Math.log10(Math.max(found.accumulated || 0, 1e-7)) + 7;
-  return `--error:${Math.round(Math.min(1, digits / 6) * 60)}%`;
+  return `--error:${Math.round(Math.min(1, digits / 6) * 45)}%`;
 }
 
 /** Classes of what it is, and of where the walk and the selection stand. */
