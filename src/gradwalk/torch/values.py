@@ -40,6 +40,8 @@ def quick_array(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
 
     It takes no operation, so there is nothing to hide from dispatch modes.
     """
+    if memory_may_be_freed():
+        return None
     if type(tensor) in ORDINARY and tensor.dtype in _TEXTS and private.no_function_modes():
         try:
             return (tensor.data if tensor.requires_grad else tensor).numpy()

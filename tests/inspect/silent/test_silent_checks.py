@@ -52,6 +52,17 @@ def same_tokens(lib, **options):
     return lib.nn.functional.cross_entropy(logits.reshape(-1, 11), tokens.reshape(-1))
 
 
+def translated(lib, causal=True):
+    """A decoder that sees a whole source, and of its own tokens the earlier ones."""
+    source, tokens = lib.randint(1, 11, (4, 8)), lib.randint(1, 11, (4, 9))
+    words, head = lib.nn.Embedding(11, 8), lib.nn.Linear(8, 11)
+    attend = lib.nn.functional.scaled_dot_product_attention
+    seen, h = words(source), words(tokens[:, :-1])
+    h = h + attend(h, h, h, is_causal=causal)
+    logits = head(h + attend(h, seen, seen))
+    return lib.nn.functional.cross_entropy(logits.reshape(-1, 11), tokens[:, 1:].reshape(-1))
+
+
 def last_state(lib, batch_first, norm=False):
     out, _ = lib.nn.LSTM(3, 8, batch_first=batch_first)(lib.randn(6, 5, 3))
     state = lib.nn.BatchNorm1d(8)(out[:, -1]) if norm else out[:, -1]
@@ -187,6 +198,7 @@ SICK = {
         lambda lib: next_tokens(lib, causal=False),
         lambda lib: classes_first(lib, diagonal=3),
         lambda lib: waves(lib, both_ways=True),
+        lambda lib: translated(lib, causal=False),
     ),
     "unshifted targets": (same_tokens,),
     "rows mix": (
@@ -219,6 +231,7 @@ SICK = {
 }
 HEALTHY = (
     next_tokens,
+    translated,
     classes_first,
     lambda lib: next_tokens(lib, causal=True),
     lambda lib: same_tokens(lib, diagonal=99),  # an autoencoder

@@ -386,3 +386,18 @@ def test_nothing_is_left_behind():
     assert torch.autograd._engine_run_backward is before
     assert not torch.nn.modules.module._global_forward_pre_hooks
     assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+
+
+def test_an_array_that_travels_along_an_edge_is_kept_once_unless_it_is_added_to():
+    x = torch.arange(3.0, requires_grad=True)
+    with gradwalk.torch.record() as trace:
+        y = x.exp()
+        loss = (y.sin() + y).sum()  # y receives two gradients, and exp their sum
+        loss.backward()
+    sweep = trace.sweep
+    sin, exp = (next(n.index for n in trace if n.op == op) for op in ("sin", "exp"))
+    add = next(n.index for n in trace if n.op == "add")
+    assert any(sweep.grad(sin) is pushed for pushed in sweep.pushed[add])
+    both = sweep.pushed[sin][0] + sweep.pushed[add][1]
+    np.testing.assert_array_equal(sweep.grad(exp), both)
+    assert sweep.grad(exp) is not sweep.pushed[sin][0]

@@ -36,7 +36,7 @@ def mixed_rows(trace: Trace) -> list[Finding]:
         entries = [e for e in entries if not is_mask(parts.values(e)) and not _square(parts, e)]
         if not entries or count < 2 or (parts.shape(goal) or (1,))[0] % count:
             continue
-        if any(axis == 0 for axis, _ in next_positions(parts, head, entries)):
+        if any(axis == 0 for _, axis in next_positions(parts, head, entries)):
             continue  # the first axis is time
         if _independent_along_second(parts, goal, head, entries):
             continue
@@ -69,22 +69,19 @@ def leaking_future(trace: Trace) -> list[Finding]:
     parts = StepParts(trace)
     for head, goal in _goals(parts):
         entries = [e for e in parts.entries(goal) if not is_mask(parts.values(e))]
-        for axis, length in next_positions(parts, head, entries):
-            # Other inputs may be seen as a whole: what an encoder reads, say.
-            own = [e for e in entries if (axis, length) in next_positions(parts, head, [e])]
-            found = _future_finding(parts, goal, own, axis, length)
+        for entry, axis in next_positions(parts, head, entries):
+            found = _future_finding(parts, goal, entry, axis)
             if found is not None:
                 return [found]
     return []
 
 
-def _future_finding(
-    parts: StepParts, goal: Edge, entries: list[Edge], axis: int, length: int
-) -> Finding | None:
-    along = [e for e in entries if parts.shape(e)[axis : axis + 1] == (length,)]
+def _future_finding(parts: StepParts, goal: Edge, entry: Edge, axis: int) -> Finding | None:
+    # Other inputs stay: a decoder may see all positions of what an encoder was given.
+    length = parts.shape(entry)[axis]
     middle = max(1, length // 2)
     kept = np.arange(length) < middle
-    leak, change = _leak(parts, along, goal, axis, kept, ordered=True)
+    leak, change = _leak(parts, [entry], goal, axis, kept, ordered=True)
     if leak is None:
         return None
     why, fix = time_leak(leak)
@@ -119,8 +116,8 @@ def _goals(parts: StepParts) -> Iterator[tuple[Head, Edge]]:
             yield head, goal
 
 
-def next_positions(parts: StepParts, head: Head, entries: list[Edge]) -> list[tuple[int, int]]:
-    """The axis along which the target is an input one position later, and its length."""
+def next_positions(parts: StepParts, head: Head, entries: list[Edge]) -> list[tuple[Edge, int]]:
+    """The inputs, and the axis, along which the target is an input one position later."""
     target = parts.values(parts.source(head.target, WHOLE))
     compared = parts.values(head.target)
     if target is None or compared is None:
@@ -131,7 +128,7 @@ def next_positions(parts: StepParts, head: Head, entries: list[Edge]) -> list[tu
         for wanted in (compared, target):
             for axis in range(min(given.ndim, 2)):
                 if _is_shifted(given, wanted, axis):
-                    found.append((axis, given.shape[axis]))
+                    found.append((entry, axis))
     return list(dict.fromkeys(found))
 
 

@@ -8,6 +8,7 @@ step only reads the names on that list.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -31,7 +32,7 @@ from gradwalk.torch.rerun.state_by_type import (
     is_plain,
     is_users,
 )
-from gradwalk.torch.user_lines import USER, files
+from gradwalk.torch.user_lines import INTERNAL, USER, files
 
 MOST = 256  # objects to look into at a model call
 OFTEN = 64  # calls: up to here, work out where to look at each power of two,
@@ -232,7 +233,7 @@ class Keeper:
             names = vars(module)
             self._own(names, names.__setitem__, names.keys() - _STANDARD)
             for hooks in (names.get(name) for name in _HOOKS):
-                self._roots += hooks.values() if hooks else ()
+                self._roots += [h for h in hooks.values() if not _of_ranks(h)] if hooks else ()
             classes.update(dict.fromkeys(type(module).__mro__))
         near = set(classes)
         for names in users:
@@ -264,6 +265,15 @@ class Keeper:
         if owner.plain or owner.followed:
             self._owners.append(owner)
         self._known[id(names)] = names
+
+
+def _of_ranks(hook: Any) -> bool:
+    """Whether a hook is one of torch.distributed, whose state belongs to all ranks."""
+    function = hook.__func__ if isinstance(hook, MethodType) else hook
+    if not isinstance(function, FunctionType):
+        return False
+    file = function.__code__.co_filename
+    return files[file] == INTERNAL and f"{os.sep}distributed{os.sep}" in file
 
 
 def _leads_anywhere(value: Any) -> bool:
