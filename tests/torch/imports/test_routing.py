@@ -90,5 +90,7 @@ def test_a_parameter_changed_in_place_is_called_one() -> None:
                 self.scale.div_(2)
             return x * self.scale
 
-    with pytest.raises(ValueError, match="changes its parameter 'scale' in place"):
+    # PyTorch 2.8 refuses the write itself, and the error names its line.
+    said = r"changes its parameter 'scale' in place|in-place operation\.\n  at test_routing"
+    with pytest.raises(ValueError, match=said):
         gw.torch.import_graph(Rescales(), torch.ones(2, 3))
