@@ -38,6 +38,7 @@ def examine(name: str, imports: bool = True) -> dict[str, Any]:
     """What gradwalk.torch does on an architecture, as one row of the table."""
     began = time.perf_counter()
     subject = build(name)
+    step(subject)  # some models settle at their first call: BigBird then chooses its attention
     loss, gradients = step(subject)
     with gw.torch.record(budget=BUDGET) as trace:
         loss_recorded, gradients_recorded = step(subject)

@@ -30,7 +30,7 @@ and writes this page; the extra `coverage` installs what it needs.
 
 Each NaN is planted inside a random module: it takes the logarithm of −1 at one random element of
 its output. A NaN counts as found only if `find_nan` names that module and `log`. Places whose NaN
-reaches neither the loss nor a gradient are left out.
+reaches neither the loss nor a gradient are left out. Recordings keep up to 2 GiB of values.
 
 An *opaque* operation is recorded with its value and its gradients, but gradwalk has no op for it:
 the tools cannot recompute it. `import_graph` decomposes it where PyTorch can, and refuses it
