@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from gradwalk.torch.trainers.trainer_watch import TrainerWatch
-from gradwalk.torch.watch.layer_numbers import LayerNumbers
-from gradwalk.torch.watch.watch import Watch
+from gradwalk.torch.trainers.trainer_watch import LastTraining, TrainerWatch
 
 
-class AccelerateWatch:
+class AccelerateWatch(LastTraining):
     """Watch a training loop with Accelerate, and log numbers of its layers.
 
     It watches the model and the optimizers that the accelerator has prepared. `log()` sends new
@@ -41,16 +39,6 @@ class AccelerateWatch:
             self._both.finish()
         else:
             self._both.end()
-
-    @property
-    def watched(self) -> Watch | None:
-        """The watch, with its `steps` and `reports`."""
-        return self._both.watched
-
-    @property
-    def numbers(self) -> LayerNumbers | None:
-        """The numbers: `last` and `history`."""
-        return self._both.numbers
 
     def log(self, step: int | None = None) -> None:
         """Send new numbers, if there are any, to the accelerator's trackers."""

@@ -7,12 +7,10 @@ from typing import Any
 from transformers import TrainerCallback
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
-from gradwalk.torch.trainers.trainer_watch import TrainerWatch
-from gradwalk.torch.watch.layer_numbers import LayerNumbers
-from gradwalk.torch.watch.watch import Watch
+from gradwalk.torch.trainers.trainer_watch import LastTraining, TrainerWatch
 
 
-class HuggingFaceWatch(TrainerCallback):
+class HuggingFaceWatch(LastTraining, TrainerCallback):
     """Watch the training of a `transformers.Trainer`, and log numbers of its layers.
 
     Given to the trainer as a callback, it watches. Given the trainer too, it sends the numbers to
@@ -29,16 +27,6 @@ class HuggingFaceWatch(TrainerCallback):
     def __init__(self, trainer: Any = None, *, every: int | None = None, **options: Any) -> None:
         self._trainer = trainer
         self._both = TrainerWatch(every, options)
-
-    @property
-    def watched(self) -> Watch | None:
-        """The watch of the last training, with its `steps` and `reports`."""
-        return self._both.watched
-
-    @property
-    def numbers(self) -> LayerNumbers | None:
-        """The numbers of the last training: `last` and `history`."""
-        return self._both.numbers
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Watch the model and the optimizer."""

@@ -7,9 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.torch.trainers.trainer_watch import TrainerWatch
-from gradwalk.torch.watch.layer_numbers import LayerNumbers
-from gradwalk.torch.watch.watch import Watch
+from gradwalk.torch.trainers.trainer_watch import LastTraining, TrainerWatch
 
 
 def _package() -> str:
@@ -26,7 +24,7 @@ else:
     Callback = import_module(_package()).Callback
 
 
-class LightningWatch(Callback):  # type: ignore[misc]
+class LightningWatch(LastTraining, Callback):  # type: ignore[misc]
     """Watch the training of a Lightning `Trainer`, and log numbers of its layers.
 
     The numbers go to the trainer's loggers, as often as the trainer logs or every `every` steps.
@@ -41,16 +39,6 @@ class LightningWatch(Callback):  # type: ignore[misc]
     def __init__(self, *, every: int | None = None, **options: Any) -> None:
         super().__init__()
         self._both = TrainerWatch(every, options)
-
-    @property
-    def watched(self) -> Watch | None:
-        """The watch of the last training, with its `steps` and `reports`."""
-        return self._both.watched
-
-    @property
-    def numbers(self) -> LayerNumbers | None:
-        """The numbers of the last training: `last` and `history`."""
-        return self._both.numbers
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Watch the module and its optimizers."""

@@ -78,3 +78,19 @@ def unwrapped(optimizer: Any) -> torch.optim.Optimizer:
     while isinstance(inner := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
         optimizer = inner
     return optimizer
+
+
+class LastTraining:
+    """What every callback shows of the training that it watched last."""
+
+    _both: TrainerWatch
+
+    @property
+    def watched(self) -> Watch | None:
+        """The watch, with its `steps` and `reports`."""
+        return self._both.watched
+
+    @property
+    def numbers(self) -> LayerNumbers | None:
+        """The numbers of its layers: `last` and `history`."""
+        return self._both.numbers
