@@ -29,7 +29,6 @@ OPS = {
     "nan_norm_without_eps": "layer_norm",
     "none_copy": "detach",
     "none_no_grad_encoder": "permute",
-    "none_zero_overwritten": "aten.copy_",
     "none_zero_weights": "addmm",
 }
 whole = torch.ones(2, requires_grad=True) * 2

@@ -188,9 +188,9 @@ def unseen() -> Iterator[None]:
         yield
 
 
-def no_function_modes() -> bool:
-    """Whether no function mode would see a call of a method."""
-    return not torch._C._len_torch_function_stack()
+def no_modes() -> bool:
+    """Whether no mode would see a call of a method, or the operations that it consists of."""
+    return not torch._C._len_torch_function_stack() and not torch._C._len_torch_dispatch_stack()
 
 
 def is_transformed(tensor: Any) -> bool:

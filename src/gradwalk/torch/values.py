@@ -38,11 +38,11 @@ _TEXTS = {
 def quick_array(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
     """The elements of an ordinary CPU tensor as an array that shares its memory; else None.
 
-    It takes no operation, so there is nothing to hide from dispatch modes.
+    PyTorch detaches the tensor for it, which a mode of the program must not see.
     """
     if memory_may_be_freed():
         return None
-    if type(tensor) in ORDINARY and tensor.dtype in _TEXTS and private.no_function_modes():
+    if type(tensor) in ORDINARY and tensor.dtype in _TEXTS and private.no_modes():
         try:
             return (tensor.data if tensor.requires_grad else tensor).numpy()
         except (RuntimeError, TypeError):  # on another device, sparse, nested, negated, ...

@@ -320,7 +320,8 @@ class RegionDifference:
             within = f", inside {one.op}" if twin.inside else ""
             why = f"{'; '.join(settings)}{within}."
             return self._found("operation", one, other, why, "give both the same constant.")
-        why = f"A computes {chain(self.ops_a)}, B {chain(self.ops_b)}, from the same numbers."
+        computed_a, computed_b = _without_equal_end(self.ops_a, self.ops_b)
+        why = f"A computes {chain(computed_a)}, B {chain(computed_b)}, from the same numbers."
         if matched:
             why += f" They agree up to {matched}."
         return self._found("operation", one, other, why, SAME)
@@ -387,6 +388,15 @@ def chain(nodes: list[TraceNode]) -> str:
 
 def _numbers(node: TraceNode) -> list[float]:
     return [float(a) for a in node.args if isinstance(a, int | float)]
+
+
+def _without_equal_end(
+    one: list[TraceNode], other: list[TraceNode]
+) -> tuple[list[TraceNode], list[TraceNode]]:
+    """Two chains of operations without those that both end with."""
+    while len(one) > 1 and len(other) > 1 and one[-1].op == other[-1].op:
+        one, other = one[:-1], other[:-1]
+    return one, other
 
 
 def _settings(one: TraceNode, other: TraceNode) -> list[str]:
