@@ -575,6 +575,8 @@ def test_sparse_gradients_and_float16(tmp_path: Path) -> None:
         optimizer.step()
     assert watched.steps == 1
     half = nn.Linear(4, 1).half()
+    for parameter in half.parameters():
+        nn.init.zeros_(parameter)  # random weights may give a loss beyond float16
     optimizer = torch.optim.SGD(half.parameters(), lr=1e-6)
     with watch(half, optimizer, folder=tmp_path) as watched:
         (half(torch.ones(2, 4).half()).sum() * 3e4).backward()  # longer than float16 can say
