@@ -9,9 +9,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import gradwalk as gw
+from gradwalk.inspect.diff.diff import diff
 from gradwalk.inspect.diff.side_by_side import side_by_side
 from gradwalk.studio.site import write_site
 from tools import pytorch_page
@@ -22,6 +24,19 @@ PLACES = {
     "studio-walk": ("#v=1&preset=neuron&step=13&select=n", "light"),
     "studio-order": ("#v=1&preset=order-diamond&panel=order&order=d,b,a,c", "dark"),
     "studio-lesson": ("#v=1&lesson=walk-it-backward&at=1", "light"),
+}
+
+# the same on several screens, light and dark in turn
+SCREENS = {320: 720, 768: 1024, 1440: 900, 3840: 2160}
+ON_SCREENS = {
+    "walk": ("#v=1&preset=network-2-2-1&step=30", "[data-node]"),
+    "matrices": ("#v=1&preset=dense-layer&step=8", "[data-node]"),
+    "train": ("#v=1&train=data:moons&trained=95", "[data-trained='95']"),
+    "lesson": ("#v=1&lesson=activations", "[data-task]"),
+}
+TRAININGS = {
+    "playground": "data:moons&trained=150",
+    "playground-vanishing": "depth:30,activation:sigmoid,init:xavier&trained=40",
 }
 
 
@@ -38,9 +53,14 @@ def site() -> Iterator[str]:
 
 
 def take(page: Page, name: str) -> None:
-    """Take a screenshot once all animations have finished."""
+    """Take a screenshot once all animations have finished; few colours are enough for it, if
+    the rare ones are among them."""
     page.wait_for_timeout(800)
-    page.screenshot(path=IMAGES / f"{name}.png")
+    path = IMAGES / f"{name}.png"
+    page.screenshot(path=path)
+    Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, 1).save(
+        path, optimize=True
+    )
 
 
 def take_places(browser: Browser) -> None:
@@ -56,6 +76,27 @@ def take_places(browser: Browser) -> None:
             page.locator("[data-node]").first.wait_for()
             take(page, name)
             context.close()
+
+
+def take_screens(browser: Browser) -> None:
+    """Take what docs/studio/screens.md shows, and the trainings of docs/studio/playground.md."""
+    with site() as address:
+        for i, (name, (link, ready)) in enumerate(ON_SCREENS.items()):
+            for j, (width, height) in enumerate(SCREENS.items()):
+                context = browser.new_context(
+                    viewport={"width": width, "height": height},
+                    color_scheme="dark" if (i + j) % 2 else "light",
+                )
+                page = context.new_page()
+                page.goto(address + link)
+                page.locator(ready).first.wait_for()
+                take(page, f"sizes/{name}-{width}")
+                context.close()
+        for name, settings in TRAININGS.items():
+            page = browser.new_page(viewport={"width": 1280, "height": 800})
+            page.goto(f"{address}#v=1&train={settings}")
+            page.locator(f"[data-trained='{settings.rpartition('=')[2]}']").wait_for()
+            take(page, name)
 
 
 def take_trace(browser: Browser) -> None:
@@ -89,7 +130,7 @@ def take_diff(browser: Browser) -> None:
             gw.nn.Sequential(*layers)(gw.randn(6, 8)).square().mean().backward()
         return trace
 
-    both = side_by_side(gw.diff(run(1e-5), run(1e-3)))
+    both = side_by_side(diff(run(1e-5), run(1e-3)))
     shown = gw.studio.show(both, "A and B", open_browser=False, port=0)
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.goto(shown.url)
@@ -147,6 +188,7 @@ if __name__ == "__main__":
         )
         take_notebook(chromium)
         take_places(chromium)
+        take_screens(chromium)
         take_trace(chromium)
         take_diff(chromium)
         take_torch(chromium)

@@ -1,12 +1,14 @@
-// Builds the page: `node build.mjs [folder]` writes app.js, tables.json, app.css and widget.js
-// there, by default where Python serves them from. The same sources always give the same bytes: a
-// test rebuilds the committed files and compares.
+// Builds the page: `node build.mjs [folder]` writes app.js, its parts (part-*.js), tables.json,
+// app.css, widget.js and scorm.js there, by default where Python serves them from. The same sources
+// always give the same bytes: a test rebuilds the committed files and compares.
 
-import { copyFileSync, readdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
+
+import { buildInParts } from "./parts.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const folder = resolve(process.argv[2] ?? join(here, "../src/gradwalk/studio/static"));
@@ -21,11 +23,11 @@ const common = {
   logLevel: "warning",
 };
 
-await build({
-  ...common,
-  entryPoints: ["src/main.tsx"],
-  outfile: join(folder, "app.js"),
-  format: "iife",
+mkdirSync(folder, { recursive: true });
+for (const name of readdirSync(folder)) {
+  if (/^part-.*\.js$/.test(name)) rmSync(join(folder, name)); // one that is no part any more
+}
+const elements = {
   // Elements as calls of `h`: shorter than those of preact/jsx-runtime, which tsconfig.json names
   // for the types, so that no file need import `h`. (It would win over what is said here.)
   tsconfigRaw: { compilerOptions: { strict: true } },
@@ -33,7 +35,8 @@ await build({
   jsxFactory: "h",
   jsxFragment: "Fragment",
   inject: ["src/view/elements.ts"],
-});
+};
+await buildInParts({ ...common, ...elements }, "src/main.tsx", folder);
 
 // Data that the page holds beside its script.
 copyFileSync(join(here, "src/generated/tables.json"), join(folder, "tables.json"));
@@ -45,6 +48,14 @@ await build({
   entryPoints: ["src/widget.ts"],
   outfile: join(folder, "widget.js"),
   format: "esm",
+});
+
+// What a package for a learning platform runs before the page.
+await build({
+  ...common,
+  entryPoints: ["src/scorm.ts"],
+  outfile: join(folder, "scorm.js"),
+  format: "iife",
 });
 
 const sheets = readdirSync(join(here, "src/style"))

@@ -35,4 +35,4 @@ def read_lesson(path: Path) -> Lesson:
 def english() -> list[Lesson]:
     """The existing lessons, in order."""
     found = [read_lesson(path) for path in sorted(ENGLISH.glob("*.md"))]
-    return sorted(found, key=lambda lesson: str(lesson.head["order"]))
+    return sorted(found, key=lambda lesson: int(str(lesson.head["order"])))

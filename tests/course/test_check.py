@@ -216,7 +216,7 @@ def test_an_engine_that_hangs_is_asked_the_rest_a_few_times(tmp_path: Path) -> N
     source = with_change("    def tanh(self):\n", "    def tanh(self):\n        while True: pass\n")
     found = checked(tmp_path, source)
     points = {stage.key: stage for stage in found.stages}
-    assert points["values"].right == 19  # all but two
+    assert points["values"].right == 20  # all but two
     assert found.points > 0
     assert [mistake.key for mistake in found.mistakes] == ["stops"]
 

@@ -110,10 +110,13 @@ class serving:
 
 @pytest.fixture
 def open_page(browser: Any, site: str) -> Iterator[Any]:
-    """`open_page("#v=1&preset=square")` returns a Watched page; its console must stay empty."""
+    """`open_page("#v=1&preset=square")` returns a Watched page; its console must stay empty.
+
+    A first visit without a link begins with the lessons.
+    """
     opened: list[Watched] = []
 
-    def open_page(link: str = "", **options: Any) -> Watched:
+    def open_page(link: str = "#v=1&preset=neuron", **options: Any) -> Watched:
         options.setdefault("viewport", {"width": 1280, "height": 800})
         context = browser.new_context(**options)
         watched = Watched(context, site)

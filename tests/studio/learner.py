@@ -1,4 +1,7 @@
-"""A simulated learner: gives every wrong answer that the lesson knows, then the right one."""
+"""A simulated learner: gives every wrong answer that the lesson knows, then the right one.
+
+With the keyboard alone: whatever is to be used must take the focus and listen to keys.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 from gradwalk.course.quiz.quantities import Quantities
 from tests.course.lesson_files import Block, Lesson
+from tests.studio.learner_cores import CORES
 
 
 class Learner:
@@ -23,9 +27,11 @@ class Learner:
         for number, block in enumerate(self.lesson.tasks, 1):
             task = self.page.locator(f'[data-task="{block.id}"]')
             assert task.get_attribute("data-done") == "false", block.id
-            {"question": self.question, "order": self.order, "byhand": self.by_hand}[block.kind](
-                block, task
-            )
+            if block.kind == "core":
+                self.core(block, task)
+            else:
+                do = {"question": self.question, "order": self.order, "byhand": self.by_hand}
+                do[block.kind](block, task)
             self.page.wait_for_selector(f'[data-task="{block.id}"][data-done=true]')
             assert self.progress() == (number, len(self.lesson.tasks))
 
@@ -38,6 +44,17 @@ class Learner:
     def announced(self) -> str:
         """The last announcement to screen readers."""
         return str(self.page.locator("[data-announced]").inner_text()).strip()
+
+    def press(self, element: Any, key: str = "Enter") -> None:
+        """Press a key on an element that can have the focus."""
+        assert element.evaluate("(e) => (e.focus(), e === document.activeElement)")
+        self.page.keyboard.press(key)
+
+    def core(self, block: Block, task: Any) -> None:
+        self._take_hints(block, task)
+        CORES[block.core](self, block, task)
+        self.page.wait_for_selector(f'[data-task="{block.id}"][data-done=true]')
+        assert plain(block.one("explain")) in task.locator("[data-feedback=right]").inner_text()
 
     def _hears(self, task: Any, says: str) -> None:
         expected = plain(says)
@@ -63,7 +80,7 @@ class Learner:
         hints = block.all("hint")
         for number, hint in enumerate(hints, 1):
             assert task.locator("[data-hint]").count() == number - 1
-            task.locator("[data-more]").click()
+            self.press(task.locator("[data-more]"))
             assert task.locator(f'[data-hint="{number}"]').inner_text() == plain(hint)
         assert task.locator("[data-more]").count() == 0
 
@@ -82,7 +99,7 @@ class Learner:
             f"{2 * block.answer:.5g}/2",
         ]
         field.fill(spelled[len(block.id) % 3])
-        task.locator("[data-check]").click()
+        self.press(task.locator("[data-check]"))
         task.locator("[data-feedback=right]").wait_for()
 
     def _choose(self, block: Block, task: Any) -> None:
@@ -90,8 +107,8 @@ class Learner:
             for i, (is_right, _, says) in enumerate(block.choices):
                 if is_right is not right:
                     continue
-                task.locator("input[type=radio]").nth(i).check()
-                task.locator("[data-check]").click()
+                self.press(task.locator(f"[data-choice='{i}']"), "Space")
+                self.press(task.locator("[data-check]"))
                 if not right:
                     self._hears(task, says)
                 else:
@@ -111,7 +128,7 @@ class Learner:
         right = next(order for order, number in zip(orders, got) if number == wanted)
         for order in (wrong, right):
             self._arrange(task, list(order))
-            task.locator("[data-run]").click()
+            self.press(task.locator("[data-run]"))
             shown = task.locator(f'[data-outcome="{node}"]').get_attribute("data-got")
             assert float(shown) == got[orders.index(order)]
             done = task.get_attribute("data-done") == "true"

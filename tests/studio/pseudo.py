@@ -55,7 +55,7 @@ def lesson(text: str) -> str:
     """Accent a lesson, except names of fields, formulas and quantities."""
     found, block, words, head = [], "", False, 0
     for line in text.splitlines():
-        fence = re.fullmatch(r"```(\w*)", line)
+        fence = re.fullmatch(r"```(\w*)(?: [\w-]+)?", line)
         if line == "---" and head < 2:
             head += 1
             found.append(line)

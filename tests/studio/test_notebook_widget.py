@@ -354,8 +354,8 @@ def test_python_sets_and_the_page_follows(bare: Any) -> None:
     assert math.isnan(found.hear("model.get('values').c === 1.5").values["a"])
     assert found.widget.values["b"] == -math.inf
     found.tell(values={"nobody": 1.0})
-    found.wait("[role=alert]")
-    assert "nobody" in found.frame.locator("[role=alert]").inner_text()
+    found.wait(".notices")
+    assert "nobody" in found.frame.locator(".notices").inner_text()
     found.tell(height=400)
     assert bare.locator("#one iframe").bounding_box()["height"] == 400
 

@@ -121,16 +121,16 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path, static: Path) ->
 
 def test_a_site_is_renewed_and_what_was_added_stays(tmp_path: Path, static: Path) -> None:
     out = tmp_path / "site"
-    more = make_lessons(tmp_path / "more", "de", Eins=1, Zwei=2)
+    more = make_lessons(tmp_path / "more", "da", Eins=1, Zwei=2)
     write_site(out, static=static, lessons=[more])
     (out / "CNAME").write_text("example.com", encoding="utf-8")
     (static / "app.js").write_text("newer();", encoding="utf-8")
-    (more / "de" / "Zwei.md").unlink()
+    (more / "da" / "Zwei.md").unlink()
     write_site(out, static=static, lessons=[more])
     assert (out / "app.js").read_text(encoding="utf-8") == "newer();"
-    assert "lessons/de/Eins.md" in files_in(out) and "lessons/de/Zwei.md" not in files_in(out)
+    assert "lessons/da/Eins.md" in files_in(out) and "lessons/da/Zwei.md" not in files_in(out)
     write_site(out, static=static)
-    assert not (out / "lessons" / "de").exists()
+    assert not (out / "lessons" / "da").exists()
     assert (out / "CNAME").read_text(encoding="utf-8") == "example.com"
 
 

@@ -24,7 +24,7 @@ class Watched:
         """Open a link as a new visitor would, with a fresh load of the page."""
         self.page.goto("about:blank")
         self.page.goto(self.address + link)
-        self.page.wait_for_selector("[data-position]")
+        self.page.wait_for_selector("[data-position], [data-entry], .lesson h2")
 
     @property
     def position(self) -> int:

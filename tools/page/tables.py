@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gradwalk.inspect.expression.tokens import CONSTANTS, FUNCTIONS
+from gradwalk.inspect.expression.tokens import CONSTANTS, FUNCTIONS, INSTEAD, WORDS, WRITE
 from gradwalk.inspect.open.expansions import expansions_of
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
@@ -23,8 +23,10 @@ from gradwalk.printers.formulas import formula, latex, mathml
 from gradwalk.studio import presets
 from gradwalk.studio.pages import CLOSED_POLICY
 from tools.page.array_rules import array_rules
+from tools.page.digits import digit_images
 from tools.page.javascript import op_facts, op_functions, scalar_ops
 from tools.page.javascript_source import literal
+from tools.page.loops import op_loops
 
 FOLDER = Path(__file__).parents[2] / "web" / "src" / "generated"
 
@@ -32,7 +34,13 @@ FOLDER = Path(__file__).parents[2] / "web" / "src" / "generated"
 def files() -> dict[str, str]:
     """The text of every generated file, by its name."""
     rows = ",\n".join(f"{_json(name)}: {_json(table)}" for name, table in tables().items())
-    return {"ops.ts": op_functions(), "tables.json": f"{{\n{rows}\n}}\n"}
+    data = f"{{\n{rows}\n}}\n"
+    return {
+        "ops.ts": op_functions(),
+        "loops.ts": op_loops(),
+        "digits.ts": digit_images(),
+        "tables.json": data,
+    }
 
 
 def tables() -> dict[str, Any]:
@@ -54,6 +62,9 @@ def tables() -> dict[str, Any]:
         # The grammar of expressions: docs/inspect/expressions.md.
         "functions": {name: [f.op, f.arity] for name, f in sorted(FUNCTIONS.items())},
         "constants": {name: literal(value) for name, value in CONSTANTS.items()},
+        "instead": INSTEAD,
+        "otherWords": WORDS,
+        "write": WRITE,
         "presets": presets.as_data(),
         "closed": CLOSED_POLICY,
     }

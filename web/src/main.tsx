@@ -5,9 +5,10 @@ import "./state/tables"; // first: the others read them
 import { effect } from "@preact/signals";
 import { render } from "preact";
 
-import { followPlace, opened } from "./lessons/library";
-import { followAddress, openLink } from "./state/address";
+import { followPlace, opened, startOfLessons, startsWithLessons } from "./lessons/library";
+import { openLink } from "./state/address";
 import { boot } from "./state/boot";
+import { followAddress } from "./state/history";
 import { addBindings, handleKey } from "./state/keys";
 import { followNotebook } from "./state/notebook";
 import "./state/server"; // before the address loses the token
@@ -19,6 +20,8 @@ import {
   openSource,
   panel,
   place,
+  present,
+  presenting,
   stage,
 } from "./state/studio";
 import { traceStage } from "./state/trace";
@@ -69,7 +72,15 @@ followAddress(() => {
   } else if (first?.kind === "trace") {
     openers.trace(first.title, first.trace, { kind: "trace", title: first.title });
   } else if (boot.session) openFirstSession(boot.session, () => openLink(""));
-  else openLink("");
+  else openLink(startsWithLessons() ? startOfLessons : "");
+});
+
+// The browser ends a full screen by itself, by Escape.
+document.addEventListener("fullscreenchange", () => {
+  if (!document.fullscreenElement) present(false);
+});
+effect(() => {
+  if (place.value.kind !== "graph" && presenting.peek()) present(false);
 });
 
 followNotebook();

@@ -1,6 +1,7 @@
 // The engine for the tests: answers calls in JSON. serve.mjs feeds it lines.
 
 import * as byhand from "../src/engine/byhand";
+import * as curve from "../src/engine/curve";
 import * as derive from "../src/engine/derive";
 import * as expand from "../src/engine/expand";
 import * as expressions from "../src/engine/expressions";
@@ -14,9 +15,12 @@ import * as recipes from "../src/engine/recipes";
 import * as rules from "../src/engine/rules";
 import * as walk from "../src/engine/walk";
 import * as why from "../src/engine/why";
+import * as completion from "../src/state/completion";
 import * as answers from "../src/lessons/answers";
 import * as quantities from "../src/lessons/quantities";
 import * as reader from "../src/lessons/reader";
+import * as shuffle from "../src/lessons/shuffle";
+import * as playground from "./playground";
 
 /** An op at some operands: its value, and what goes back to each for g. */
 function applied(name: string, operands: number[], attrs: Record<string, number>, g = 1): unknown {
@@ -37,6 +41,8 @@ const table = (): unknown =>
 const modules: Record<string, Record<string, unknown>> = {
   answers,
   byhand,
+  completion,
+  curve,
   derive,
   expand,
   expressions,
@@ -45,10 +51,12 @@ const modules: Record<string, Record<string, unknown>> = {
   numbers,
   nudge,
   order,
+  playground,
   recipes,
   rules,
   quantities,
   reader,
+  shuffle,
   walk,
   why,
   ops: { applied, table },

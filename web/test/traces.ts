@@ -1,7 +1,8 @@
 // Outlines and layouts of traces for the tests: answers calls in JSON, as engine.ts does.
 
 import { inSight, type Plan, planOf, type Plans, spotOf } from "../src/layout/nested";
-import { Fault, parameterCount, readTrace } from "../src/trace/description";
+import { countOf, Fault, parameterCount, readTrace } from "../src/trace/description";
+import { jacobianOf } from "../src/trace/jacobian";
 import { outlineOf } from "../src/trace/outline";
 import { search, entriesOf } from "../src/trace/search";
 
@@ -20,7 +21,6 @@ const outline = (description: unknown): unknown => outlineOf(readTrace(descripti
 
 /** Every scope open: where all items stand, how many plans were drawn, how many items are shown. */
 function layout(description: unknown): unknown {
-  const start = performance.now();
   const found = outlineOf(readTrace(description));
   const open = new Set(found.scopes.keys());
   const plans: Plans = new Map();
@@ -34,7 +34,6 @@ function layout(description: unknown): unknown {
     width: plan.width,
     height: plan.height,
     nodes: found.home.map((_, node) => spotOf(found, plan, { node }) ?? null),
-    milliseconds: performance.now() - start,
   };
 }
 
@@ -57,11 +56,26 @@ function find(description: unknown, asked: string): unknown {
 
 const parameters = (description: unknown): number => parameterCount(readTrace(description));
 
+/** The Jacobian of a node by an operand, densely: outputs by inputs; null if there is none. */
+function jacobian(description: unknown, node: number, argument: number): unknown {
+  const trace = readTrace(description);
+  const values = (at: number): number[] | undefined => trace.nodes[at]!.values[0]?.elements;
+  const found = jacobianOf(trace, node, argument, values);
+  if (!found) return null;
+  const rows = countOf(trace.nodes[node]!.metas[0]!.shape);
+  const dense = Array.from({ length: rows }, () => found.map(() => 0));
+  found.forEach((entries, column) =>
+    entries.forEach(({ out, factor }) => (dense[out]![column]! += factor)),
+  );
+  return dense;
+}
+
 const calls: Record<string, (...args: never[]) => unknown> = {
   fault,
   outline,
   layout,
   find,
+  jacobian,
   parameters,
 };
 

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from gradwalk import __version__
+from gradwalk.cli.classroom import autograder, similar, verify_codes
 from gradwalk.cli.console import PLAIN_SIGNS, console
 from gradwalk.cli.course import course
 from gradwalk.cli.diff import diff
 from gradwalk.cli.doctor import doctor
 from gradwalk.cli.functions import functions
+from gradwalk.cli.quiz import quiz, results
 from gradwalk.cli.run import run
 from gradwalk.cli.studio import site, studio
 from gradwalk.cli.walk import walk
@@ -45,6 +47,9 @@ app.command(
 )(walk)
 app.command()(functions)
 app.command()(diff)
+for of_the_course in (quiz, results, similar, autograder):
+    course.command()(of_the_course)
+course.command("verify")(verify_codes)
 app.add_typer(course, name="course")
 app.command(context_settings={"ignore_unknown_options": True})(studio)
 app.command()(site)

@@ -21,7 +21,7 @@ from gradwalk.cli.console import console, fail, reported
 from gradwalk.course.checker.grading import CheckedFile, check_files, starter
 from gradwalk.course.checker.process import ProcessLimits, supported
 from gradwalk.course.checker.trials import OUT_OF, STAGES
-from gradwalk.course.quiz.quiz import FORMATS, make_quiz
+from gradwalk.course.classroom.gradescope import gradescope
 from gradwalk.io.atomic import write_atomically
 
 _CHECK = (
@@ -66,6 +66,9 @@ def check(
     seed: Annotated[int, typer.Option(help="The seed of the random graphs.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One line per file.")] = False,
+    as_gradescope: Annotated[
+        bool, typer.Option("--gradescope", help="Gradescope's results.json, for one file.")
+    ] = False,
     details: Annotated[
         bool, typer.Option("--details", help="With several files, explain each one's mistakes.")
     ] = False,
@@ -80,8 +83,10 @@ def check(
     missing = supported()
     if missing:
         raise fail(missing)
-    if json and as_csv:
-        raise fail("--json and --csv cannot be used together")
+    if json + as_csv + as_gradescope > 1:
+        raise fail("--json, --csv and --gradescope cannot be used together")
+    if as_gradescope and len(files) > 1:
+        raise fail("--gradescope is for one file: Gradescope checks each submission by itself")
     checked = _with_progress(files, seed, ProcessLimits(seconds, megabytes))
     if json:
         report = {"schema": "gradwalk.check/1", "seed": seed, "out_of": OUT_OF}
@@ -89,6 +94,8 @@ def check(
         typer.echo(json_text.dumps({**report, "files": listed}, indent=2, ensure_ascii=False))
     elif as_csv:
         typer.echo(_as_csv(checked), nl=False)
+    elif as_gradescope:
+        typer.echo(json_text.dumps(gradescope(checked[0]), indent=2, ensure_ascii=False))
     elif len(checked) == 1:
         _print_one(checked[0])
     else:
@@ -181,31 +188,3 @@ def _as_csv(checked: Sequence[CheckedFile]) -> str:
         mistakes = " ".join(mistake.key for mistake in one.mistakes)
         rows.writerow([file, one.points, one.out_of, *stages, mistakes, one.reason])
     return text.getvalue()
-
-
-@course.command()
-def quiz(
-    seed: Annotated[
-        str, typer.Option(metavar="ID", help="Any text, such as a student's name.")
-    ] = "gradwalk",
-    count: Annotated[int | None, typer.Option(min=1, help="Number of questions; else 10.")] = None,
-    format: Annotated[
-        str, typer.Option(metavar="|".join(FORMATS), help="Moodle imports gift.")
-    ] = "text",
-    answers: Annotated[
-        bool, typer.Option("--answers", help="Add the answers and explain wrong ones.")
-    ] = False,
-) -> None:
-    """Draw a quiz from the question bank: the same ID gives the same quiz on every machine.
-
-    [bold]Examples[/bold]
-
-      gradwalk course quiz --seed "Ada Lovelace"
-      gradwalk course quiz --seed "Ada Lovelace" --answers
-      gradwalk course quiz --seed autumn --count 40 --format gift > bank.gift
-    """
-    if format not in FORMATS:
-        raise fail(f"--format is one of {', '.join(FORMATS)}, not '{format}'")
-    with reported():
-        made = make_quiz(seed, count)
-    typer.echo(FORMATS[format](made, answers), nl=False)

@@ -18,6 +18,7 @@ import typer
 from gradwalk.graph.source import own_files
 from gradwalk.inspect import record
 from gradwalk.inspect.expression.parser import DEFAULT, parse
+from gradwalk.inspect.expression.tokens import MARKS
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.graphs.view import view_of
 from gradwalk.printers.scalars import number
@@ -26,7 +27,7 @@ from gradwalk.tensors.tensor import Tensor
 
 IN_A_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<function>[^\W\d]\w*)?(?:\(\s*\))?)?")
 DEEPEST = 6  # the most lines of a failed program that are shown
-_NAMED = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<value>.+)", re.DOTALL)
+_NAMED = re.compile(rf"(?P<name>[^\W\d][\w{MARKS}]*)=(?P<value>.+)", re.DOTALL)
 
 
 # The argument of every command that takes an expression.
@@ -107,17 +108,8 @@ def constant(text: str, what: str = "it") -> float:
 
 def _from_expression(text: str, values: dict[str, float]) -> Source:
     built = parse(text).build(values)
-    notes = []
-    if built.assumed:
-        notes.append(f"no value given, so set to {number(DEFAULT)}: {', '.join(built.assumed)}")
-    if "e" in built.assumed:
-        notes.append("e is a name like any other; for the exponential write exp(...)")
-    if built.unused:
-        notes.append(f"not part of {built.root.label}: {', '.join(built.unused)}")
-    if not built.root.inputs:
-        notes.append("the expression has no operation to differentiate")
     title = " ".join(text.split())
-    return Source(title, built.trace(), notes, dict(built.names), text, values)
+    return Source(title, built.trace(), built.notes(), dict(built.names), text, built.given)
 
 
 # -- user files ----------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ from gradwalk.studio.launch import (
     say,
 )
 from gradwalk.studio.pages import NotBuilt
+from gradwalk.studio.scorm import VERSIONS
 from gradwalk.studio.sessions import Sessions
-from gradwalk.studio.site import write_site
+from gradwalk.studio.site import write_package, write_site
 
 TRACE = ".trace"
 
@@ -136,7 +137,9 @@ def _tell(notes: list[str]) -> None:
 
 
 def site(
-    out: Annotated[str, typer.Argument(metavar="FOLDER", help="Where to write it.")],
+    out: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="Where to write it; with --scorm, a zip file.")
+    ],
     lessons: Annotated[
         list[str] | None,
         typer.Option(
@@ -145,16 +148,47 @@ def site(
             show_default=False,
         ),
     ] = None,
+    class_key: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY",
+            help="Learners get a line with a code, which `gradwalk course verify` checks.",
+            show_default=False,
+        ),
+    ] = "",
+    scorm: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(VERSIONS),
+            help="A package for a learning platform, which hears what is done.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Write the studio as files for any web server: presets, typing, order lab, lessons.
 
-    Mistakes in further lessons are reported with file and line; the site is written anyway. It
-    needs no Python. Put the folder on any web server, under any path, or into a frame.
+    Mistakes in further lessons are reported with file and line; the site is
+    written anyway. It needs no Python. Put the folder on any web server,
+    under any path, or into a frame.
+
+    [bold]Examples[/bold]
+
+      gradwalk site public
+      gradwalk site public --class-key "autumn 2026, group 3"
+      gradwalk site course.zip --scorm 1.2
     """
     with reported(NotBuilt):
-        written = write_site(out, lessons=lessons or ())
+        if scorm:
+            if not out.endswith(".zip"):
+                raise ValueError(f"a SCORM package is a zip file. Fix: name it {out}.zip")
+            names = write_package(out, scorm, lessons=lessons or (), class_key=class_key)
+        else:
+            written = write_site(out, lessons=lessons or (), class_key=class_key)
         faults = Catalogue(list(map(Path, lessons or ()))).faults()
     for fault in faults:
         typer.echo(f"warning: {fault}", err=True)
+    if scorm:
+        typer.echo(f"wrote {out}: SCORM {scorm}, {len(names)} files. Upload it to your platform.")
+        return
     typer.echo(f"wrote {len(written)} files to {out}: open it through a web server, for example")
     typer.echo(f'  python -m http.server --bind 127.0.0.1 --directory "{out}"')

@@ -111,7 +111,7 @@ def front_matter(path: Path) -> dict[str, Any]:
 
 def count_tasks(path: Path) -> int:
     """How many tasks a lesson has: what progress is counted against."""
-    return sum(kind in TASKS for kind, _, _ in fenced(_text(path)))
+    return sum(name.partition(":")[0] in TASKS for name, _, _ in fenced(_text(path)))
 
 
 def _text(path: Path) -> str:

@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.course.checker.grading import check_source
+from gradwalk.course.checker.grading import starter as starter_file
+from gradwalk.course.checker.process import ProcessLimits, supported
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.open.element import element as element_of
 from gradwalk.inspect.open.open_op import open_op
@@ -214,6 +217,27 @@ def _number(name: str, value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+# -- a learner's engine ----------------------------------------------------------------------------
+
+
+def starter() -> dict[str, str]:
+    """The file that a learner begins with."""
+    return {"starter": starter_file()}
+
+
+def check(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The grade of an engine, as `gradwalk course check --json` gives it for a file."""
+    source = question.get("source")
+    if set(question) != {"source"} or not isinstance(source, str):
+        raise BadQuestion("an engine is checked by its text: {source}")
+    missing = supported()
+    if missing:
+        raise BadQuestion(missing)
+    limits = ProcessLimits(seconds=1)  # several graphs may wait for theirs, in one answer
+    encoded = source.encode(errors="replace")
+    return check_source(encoded, limits=limits, only_enforced=True).to_dict()
 
 
 def _described(trace: Trace) -> dict[str, Any]:

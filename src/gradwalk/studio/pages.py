@@ -21,6 +21,7 @@ from gradwalk.course.catalogue import Catalogue
 STATIC = Path(__file__).parent / "static"
 TITLE = "gradwalk studio"
 MODES = ("server", "site", "export", "widget")
+SCORM = "scorm.js"
 SELF_CONTAINED = ("export", "widget")
 
 
@@ -67,9 +68,14 @@ def page(
     session: str | None = None,
     title: str = TITLE,
     catalogue: Catalogue | None = None,
+    class_key: str = "",
+    scorm: str = "",
     static: Path = STATIC,
 ) -> str:
-    """index.html for one of the modes."""
+    """index.html for one of the modes.
+
+    `class_key` is what codes of completion are made with, `scorm` the version that a site speaks.
+    """
     if mode not in MODES:
         raise ValueError(f"a page is one of {', '.join(MODES)}, not {mode!r}")
     catalogue = catalogue or Catalogue()
@@ -79,6 +85,8 @@ def page(
         "document": document,
         "session": session,
         "languages": catalogue.languages,
+        **({"classKey": class_key} if class_key else {}),
+        **({"scorm": scorm} if scorm else {}),
     }
     # English is part of the page: it is the fallback of every other language.
     words = catalogue.words("en") or Catalogue().words("en")
@@ -95,11 +103,16 @@ def page(
         slots |= {
             "policy": "" if mode == "server" else _meta(_POLICY),
             "style": _preloaded(static) + '<link rel="stylesheet" href="app.css">',
-            "script": '<script src="app.js"></script>',
+            "script": _scorm(scorm) + '<script src="app.js"></script>',
         }
     template = _read(static, "index.html")
     # One pass: inserted text is not scanned for slots.
     return _SLOT.sub(lambda slot: slots[slot[1]], template)
+
+
+def _scorm(version: str) -> str:
+    """The script that finds a learning platform: before the page's own."""
+    return f'<script src="{SCORM}" data-scorm="{version}"></script>\n' if version else ""
 
 
 def data_block(data: Any) -> str:
@@ -111,7 +124,13 @@ def data_block(data: Any) -> str:
 def beside(static: Path = STATIC) -> dict[str, Path]:
     """What a page that holds nothing loads from beside it, and the fonts' licences."""
     files = {name: static / name for name in ("app.js", "app.css")}
+    files |= {name: static / name for name in _parts(static)}
     return files | {f"fonts/{path.name}": path for path in sorted((static / "fonts").glob("*"))}
+
+
+def _parts(static: Path) -> list[str]:
+    """The parts of the script that load when they are opened; `web/parts.mjs` makes them."""
+    return sorted(path.name for path in static.glob("part-*.js"))
 
 
 def widget_module(static: Path = STATIC) -> str:
@@ -126,8 +145,9 @@ def built(static: Path = STATIC) -> bool:
 
 def _inside(static: Path) -> dict[str, str]:
     """Script, style and fonts as part of the page: script and style are allowed by their hashes."""
+    scripts = "".join(_read(static, name) for name in [*_parts(static), "app.js"])
     # In JavaScript text \x3C equals <, but cannot end the script element.
-    script = _ENDS_A_SCRIPT.sub(r"\\x3C", _read(static, "app.js"))
+    script = _ENDS_A_SCRIPT.sub(r"\\x3C", scripts)
     style = _FONT.sub(lambda name: _font(static, name[0]), _read(static, "app.css"))
     if "</style" in style.lower():
         raise ValueError(f"{static / 'app.css'} holds </style, which would end it")

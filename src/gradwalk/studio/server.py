@@ -1,8 +1,9 @@
 """The studio's server: the page, and Python's answers about the traces it shows.
 
 Text from the page is read only as JSON, as a trace file, or by the parser of expressions
-(inspect/expression/parser.py); none of it is executed. Slow work runs in threads with a time limit
-(work.py). guard.py checks every request before this module sees it.
+(inspect/expression/parser.py); none of it is executed here. The engine that a learner writes in the
+page runs where `gradwalk course check` runs it, and only if the kernel confines it. Slow work runs
+in threads with a time limit (work.py). guard.py checks every request before this module sees it.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ def application(
         route(f"{one}/element", studio.about(answers.element), "POST"),
         route(f"{one}/open", studio.about(answers.opened), "POST"),
         route("/api/walk", studio.walk, "POST"),
+        route("/api/check", studio.starter),
+        route("/api/check", studio.check, "POST"),
     ]
     inner = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
     inner.router.redirect_slashes = False
@@ -181,6 +184,15 @@ class _Studio:
     async def walk(self, request: Request) -> Response:
         given = await _question(request)
         return await self._computed(lambda: answers.walk(given))
+
+    # -- a learner's engine ------------------------------------------------------------------------
+
+    async def starter(self, request: Request) -> Response:
+        return await self._computed(answers.starter)
+
+    async def check(self, request: Request) -> Response:
+        given = await _question(request)
+        return await self._computed(lambda: answers.check(given))
 
     async def _computed(self, compute: Callable[[], Any]) -> Response:
         """The result of slow work, as JSON; both are made in a thread."""

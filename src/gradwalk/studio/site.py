@@ -5,15 +5,19 @@ All addresses are relative, so it works under any path. Features that need Pytho
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from gradwalk import __version__
 from gradwalk.course.catalogue import LESSONS, Catalogue
+from gradwalk.course.classroom.completion import checked_key
 from gradwalk.io.atomic import write_atomically
-from gradwalk.studio.pages import STATIC, beside, page
+from gradwalk.studio.pages import SCORM, STATIC, beside, page
+from gradwalk.studio.scorm import VERSIONS, scorm_manifest
 
 MANIFEST = "gradwalk-site.json"  # which files are ours
 
@@ -22,29 +26,64 @@ def write_site(
     out: str | os.PathLike[str],
     *,
     lessons: Sequence[str | os.PathLike[str]] = (),
+    class_key: str = "",
     static: Path = STATIC,
 ) -> list[Path]:
     """Write the site into a folder: a new one, an empty one, or one that holds a site already.
 
-    `lessons` are further folders of lessons. Each file is written atomically, index.html last;
-    files of an earlier site that this one lacks are removed, all other files stay.
+    `lessons` are further folders of lessons; with a `class_key` the page makes codes of completion.
+    Each file is written atomically, index.html last; files of an earlier site that this one lacks
+    are removed, all other files stay.
     """
     out = Path(out)
-    catalogue = Catalogue([LESSONS, *map(Path, lessons)])
-    index = page("site", catalogue=catalogue, static=static).encode()
-    files = {name: path.read_bytes() for name, path in beside(static).items()}
-    files |= {f"lessons/{name}": path.read_bytes() for name, path in catalogue.files.items()}
-    files["lessons/index.json"] = _json(catalogue.index())
+    files = _files(lessons, static, class_key)
     earlier = _earlier(out)
-    names = [*files, MANIFEST, "index.html"]
+    names = [*(name for name in files if name != "index.html"), MANIFEST, "index.html"]
     files[MANIFEST] = _json({"version": __version__, "files": sorted(names)})
-    files["index.html"] = index
     for name in names:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out / name, [files[name]])
     for name in set(earlier) - set(names):
         _remove(out, name)
     return [out / name for name in names]
+
+
+def _files(
+    lessons: Sequence[str | os.PathLike[str]], static: Path, class_key: str, scorm: str = ""
+) -> dict[str, bytes]:
+    """The site's files by name."""
+    if class_key:
+        class_key = checked_key(class_key)
+    catalogue = Catalogue([LESSONS, *map(Path, lessons)])
+    index = page("site", catalogue=catalogue, class_key=class_key, scorm=scorm, static=static)
+    files = {name: path.read_bytes() for name, path in beside(static).items()}
+    files |= {f"lessons/{name}": path.read_bytes() for name, path in catalogue.files.items()}
+    files["lessons/index.json"] = _json(catalogue.index())
+    return files | {"index.html": index.encode()}
+
+
+def write_package(
+    out: str | os.PathLike[str],
+    version: str,
+    *,
+    lessons: Sequence[str | os.PathLike[str]] = (),
+    class_key: str = "",
+    static: Path = STATIC,
+) -> list[str]:
+    """Write the site as a SCORM package, a zip file; returns the names of its files."""
+    if version not in VERSIONS:
+        raise ValueError(f"SCORM is {' or '.join(VERSIONS)}, not '{version}'")
+    files = _files(lessons, static, class_key, version)
+    files[SCORM] = (static / SCORM).read_bytes()
+    files = {"imsmanifest.xml": scorm_manifest(version, sorted(files)), **files}
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, (2000, 1, 1, 0, 0, 0))  # the same site, the same bytes
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            package.writestr(entry, content)
+    write_atomically(Path(out), [packed.getvalue()])
+    return list(files)
 
 
 def _json(value: object) -> bytes:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gradwalk import Value
 from gradwalk.inspect import record
-from gradwalk.inspect.expression.parser import parse
-from gradwalk.inspect.expression.tokens import ExpressionError
+from gradwalk.inspect.expression.parser import NOTES, parse
+from gradwalk.inspect.expression.tokens import HINTS, INSTEAD, WORDS, WRITE, ExpressionError
 from gradwalk.inspect.open.open_op import open_op
 from gradwalk.inspect.walk.walk import walk
 from gradwalk.inspect.why.derive import derive
@@ -28,6 +28,9 @@ from tests.studio.node import Node
 
 GRAMMAR = json.loads(
     (ROOT / "tests" / "inspect" / "expression" / "grammar.json").read_text(encoding="utf-8")
+)
+PAGE_WORDS = json.loads(
+    (ROOT / "src/gradwalk/course/lessons/en/strings.json").read_text(encoding="utf-8")
 )
 ENGINE = ROOT / "web" / "src" / "engine"
 PROGRAMS = [random_program(seed) for seed in range(40)]
@@ -123,7 +126,40 @@ def test_the_page_reads_every_case_of_the_grammar(engine: Node) -> None:
             assert {k: mistake[k] for k in ("line", "column")} == case["error"], case["source"]
 
 
-SIGNS = "abx12.()+-*/^=;, \n·−×√²𝒳😀e"
+def said(message: Any) -> str:
+    """A message of the page in English, as `say` of web/src/state/words.ts fills it in."""
+    values = message.get("values", {})
+    form = ".one" if values.get("count") == 1 else ".other"
+    text = PAGE_WORDS.get(message["key"] + form) or PAGE_WORDS[message["key"]]
+    return re.sub(r"\{(\w+)\}", lambda found: str(values[found[1]]), text)
+
+
+def test_page_and_command_line_say_the_same(engine: Node) -> None:
+    """Of every mistake in the grammar's cases, and of every word of another notation."""
+    sources = [case["source"] for case in GRAMMAR["cases"] if "error" in case]
+    sources += [f"{name}(x)" for name in (*WORDS, *WRITE, "Tanh", "sigmod", "foo", "a")]
+    sources += [f"2 {name} x" for name in WORDS] + [f"a {sign} b" for sign in INSTEAD]
+    sources += ["x" * 10_001, "x+" * 1_001 + "x", "(" * 51 + "x", "x" * 41]
+    answers = engine.each("expressions.treeText", [[source] for source in sources])
+    for source, answer in zip(sources, answers, strict=True):
+        with pytest.raises(ExpressionError) as raised:
+            parse(source)
+        mistake, error = answer["mistake"], raised.value
+        assert said(mistake) == error.message, source
+        assert (said(mistake["hint"]) if "hint" in mistake else "") == error.hint, source
+
+
+NOTED = ["e^x", "π*r^2", "x*y*z", "e = a*2; d = a*3", "2 + 3", "a = 2; b = 3; a*c", "x = 1; x*x"]
+
+
+def test_page_and_command_line_note_the_same(engine: Node) -> None:
+    for source in NOTED:
+        built = engine("expressions.parse", source, {})
+        notes = engine("expressions.notesOf", built)
+        assert [said(note) for note in notes] == parse(source).build().notes(), source
+
+
+SIGNS = "abx12.()+-*/^=;, \n·−×√²𝒳😀eŷö₁\u0302"
 
 
 @given(st.text(alphabet=SIGNS, max_size=24) | st.text(max_size=12))
@@ -290,7 +326,9 @@ def test_why_derive_and_nudge(engine: Node, source: str, values: dict[str, float
             wanted = [step.symbols, step.rules, step.numbers, number(step.gradient)]
             assert [line["left"], *line["right"]] == [step.left, *dict.fromkeys(wanted)]
         if derived.in_one_line is not None:
-            assert sorted(lines["whole"]) == sorted(derived.in_one_line)
+            whole = lines["whole"]
+            written = " = ".join([whole["left"], *map(" + ".join, whole["right"])])
+            assert sorted(written) == sorted(derived.in_one_line)
         assert as_table(engine, engine("derive.deriveMath", computed, at)) == derived.mathml
 
         moved, mine = nudge(index, 0.01, trace), engine("nudge.nudge", computed, at, 0.01)
@@ -353,17 +391,17 @@ def test_tanh_opens_into_the_textbooks_formula(engine: Node) -> None:
 
 def test_every_message_of_the_engine_has_words() -> None:
     """Keys stand in the sources as text, or as the end of one after a fixed beginning."""
-    words = json.loads(
-        (ROOT / "src/gradwalk/course/lessons/en/strings.json").read_text(encoding="utf-8")
-    )
+    words = PAGE_WORDS
     sources = {path.stem: path.read_text(encoding="utf-8") for path in ENGINE.glob("*.ts")}
     keys = {f"parse.{key}" for key in re.findall(r'wrong\("(\w+)"', sources["grammar"])}
-    hints = re.search(r"const INSTEAD.*?\n\];", sources["grammar"], re.DOTALL)
-    assert hints
-    keys |= {f"parse.hint.{key}" for key in re.findall(r', "(\w+)"\]', hints.group())}
+    keys |= {f"parse.hint.{key}" for key in HINTS}
+    keys |= {f"note.{key}" for key in NOTES}
+    assert {key: words[f"parse.hint.{key}"] for key in HINTS} == HINTS
+    assert {key: words[f"note.{key}"] for key in NOTES} == NOTES
     keys |= {f"byhand.{key}" for key in re.findall(r'guess\([^"]*"(\w+)"', sources["byhand"])}
     keys |= {f"order.{key}" for key in re.findall(r'because\("(\w+)"', sources["order"])}
     for text in sources.values():
         keys |= set(re.findall(r'"((?:parse|byhand|order)\.[\w.]+)"', text))
     assert len(keys) > 60
-    assert not sorted(key for key in keys if key not in words)
+    known = {*words, *(re.sub(r"\.(one|other)$", "", key) for key in words)}
+    assert not sorted(key for key in keys if key not in known)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gradwalk.studio.pages import STATIC
 from tests.studio.watched import Watched, number, same
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,7 @@ KINDS = {
     "block of a lesson": r"at=[a-z]", "block by its number, of old": r"at=\d", "step": r"step=",
     "node": r"select=\w+(&|$)", "edge": r"select=\w+\.\d(&|$)", "path": r"select=.*%3E",
     "panel": r"panel=", "drawing": r"drawing=", "order": r"order=", "overwrite": r"overwrite=",
-    "language": r"lang=",
+    "language": r"lang=", "training": r"train=", "its step": r"trained=",
 }  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def test_there_are_thirty_of_all_kinds() -> None:
 
 def test_frozen_links_open_as_ever(open_page: Any) -> None:
     page: Watched = open_page()
-    for row in (row for row in FROZEN if "lesson" not in row):
+    for row in (row for row in FROZEN if "title" in row):
         page.go(row["link"])
         link = row["link"]
         assert not page.page.locator(".notices").count(), link
@@ -80,6 +81,16 @@ def test_frozen_links_to_lessons_open_as_ever(open_page: Any) -> None:
                                         f"[data-graph={row['block']}]:focus")  # fmt: skip
 
 
+def test_frozen_links_to_a_training_open_as_ever(open_page: Any) -> None:
+    page: Watched = open_page()
+    for row in (row for row in FROZEN if "loss" in row):
+        page.page.goto("about:blank")
+        page.page.goto(page.address + row["link"])
+        page.page.wait_for_selector(f"[data-trained='{row['link'].rpartition('=')[2]}']")
+        assert not page.page.locator(".notices").count(), row
+        assert same(number(page.page.get_attribute("[data-loss]", "data-loss")), row["loss"]), row
+
+
 def _chosen(page: Watched, selector: str, what: str) -> list[str]:
     found: list[str] = page.page.evaluate(
         f"() => [...document.querySelectorAll('{selector}')].map((e) => e.dataset.{what})"
@@ -107,13 +118,39 @@ def test_a_link_is_followed_while_the_address_is_about_to_be_written(open_page: 
     assert page.page.evaluate(_OPENED) == "square"
 
 
-def test_sharing_copies_the_link(open_page: Any) -> None:
-    page: Watched = open_page("#v=1&preset=diamond&step=5", permissions=["clipboard-read"])
-    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.page.get_by_role("button", name="Share").click()
+_COPIED = "() => navigator.clipboard.readText()"
+
+
+def test_a_page_on_this_computer_says_so_when_it_is_shared(open_page: Any) -> None:
+    link = "#v=1&preset=diamond&step=5"
+    page: Watched = open_page(link, permissions=["clipboard-read", "clipboard-write"])
+    share = page.page.locator("[data-send]")
+    for part, copied in (("all", page.address + link), ("end", link)):
+        share.click()
+        assert "your computer" in page.page.inner_text("dialog[open]")
+        page.page.click(f"[data-copy={part}]")
+        page.page.get_by_role("button", name="Link copied").wait_for()
+        assert page.page.evaluate(_COPIED) == copied
+        assert not page.page.locator("dialog[open]").count()
+    share.click()
+    with page.page.expect_download() as download:
+        page.page.get_by_role("button", name="Save one file").click()
+    assert download.value.suggested_filename == "The-diamond.html"
+
+
+def test_sharing_copies_the_link(open_page: Any, site: str) -> None:
+    page: Watched = open_page(permissions=["clipboard-read", "clipboard-write"])
+    public = "https://studio.test/"
+
+    def answer(route: Any) -> None:
+        route.fulfill(response=page.page.request.get(route.request.url.replace(public, site)))
+
+    page.page.context.route(public + "**", answer)
+    page.page.goto(public + "#v=1&preset=diamond&step=5")
+    page.page.wait_for_selector("[data-position]")
+    page.page.locator("[data-send]").click()
     page.page.get_by_role("button", name="Link copied").wait_for()
-    copied = page.page.evaluate("() => navigator.clipboard.readText()")
-    assert copied == page.address + "#v=1&preset=diamond&step=5"
+    assert page.page.evaluate(_COPIED) == public + "#v=1&preset=diamond&step=5"
 
 
 def test_a_saved_copy_works_from_disk(open_page: Any, browser: Any, tmp_path: Path) -> None:
@@ -130,6 +167,8 @@ def test_a_saved_copy_works_from_disk(open_page: Any, browser: Any, tmp_path: Pa
         saved = Watched(context, copy.as_uri())
         saved.go("")
         assert saved.position == 4 and saved.grad("a") == 10
+        parts = saved.page.evaluate("() => Object.keys(gradwalkParts)")
+        assert {f"part-{name}.js" for name in parts} == {p.name for p in STATIC.glob("part-*.js")}
         assert saved.page.locator(".edge.selected").count() == 1
         saved.page.locator("#main").focus()
         saved.press("ArrowLeft")

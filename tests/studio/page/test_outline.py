@@ -190,7 +190,6 @@ def test_a_large_graph_without_modules_is_put_into_parts(node: Node) -> None:
 def test_few_items_are_shown_however_much_is_open(node: Node) -> None:
     layout = node("layout", describe(transformer(24))[0])
     assert layout["shown"] <= 300
-    assert layout["milliseconds"] < 4000, "the layout of 700 operations takes far too long"
 
 
 def test_modules_nested_very_deeply(node: Node) -> None:

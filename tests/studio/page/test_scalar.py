@@ -42,6 +42,24 @@ _UNDER_A_BOX = """() => {
       left < b.right && b.left < right && top + 4 < b.bottom && b.top < bottom - 3);
   }).map((text) => text.textContent);
 }"""
+# Texts on edges that an edge passes through, its own or another.
+_TOUCHED = """() => {
+  const lines = [...document.querySelectorAll("[data-drawing] > svg .edge .line")].map((path) => {
+    const at = path.getScreenCTM();
+    const half = parseFloat(getComputedStyle(path).strokeWidth) * at.a / 2;
+    const count = Math.ceil(path.getTotalLength() / 2) + 1;
+    const points = Array.from({length: count}, (_, i) =>
+      path.getPointAtLength(2 * i).matrixTransform(at));
+    return {half, points};
+  });
+  return [...document.querySelectorAll("[data-drawing] > svg .edge text")].filter((text) => {
+    const {left, right, top, bottom, width} = text.getBoundingClientRect();
+    const blank = (bottom - top) * 0.22; // letters are less high than their line
+    return width && lines.some(({half, points}) => points.some(({x, y}) =>
+      x > left - half && x < right + half &&
+      y > top + blank - half && y < bottom - blank + half));
+  }).map((text) => text.textContent);
+}"""
 _DRAWINGS = ("nodes", "edges")
 
 
@@ -157,6 +175,61 @@ def test_fit_shows_the_whole_graph(open_page: Any, how: str) -> None:
     assert not page.page.evaluate(outside)
 
 
+_HIDDEN = """(names) => {
+  const frame = document.querySelector(".graph").getBoundingClientRect();
+  return names.filter((name) => {
+    const {left, right, top, bottom} =
+      document.querySelector(`[data-node="${name}"]`).getBoundingClientRect();
+    return left < frame.left || right > frame.right || top < frame.top || bottom > frame.bottom;
+  });
+}"""
+
+
+def test_the_nodes_of_every_step_are_in_sight(open_page: Any) -> None:
+    page: Watched = open_page(reduced_motion="reduce")
+    for preset, (width, height) in itertools.product(
+        ("six-sigmoids", "softmax", "network-2-2-1"), ((1280, 800), (360, 700))
+    ):
+        page.page.set_viewport_size({"width": width, "height": height})
+        page.go(f"#v=1&preset={preset}")
+        inputs: dict[str, list[str]] = {}
+        for edge in page.page.evaluate(
+            "() => { const {graph} = window.gradwalkStudio.stage;"
+            "return graph.value.nodes.map((n) => [n.label, n.args.flatMap((a) =>"
+            "'node' in a ? [graph.value.nodes[a.node].label] : [])]) }"
+        ):
+            inputs[edge[0]] = edge[1]
+        steps = int(page.page.get_attribute("[data-position] input[type=range]", "max") or 0)
+        page.page.locator("#main").focus()
+        for position in range(1, steps + 1):
+            page.press("ArrowRight")
+            page.wait_for_position(position)
+            now = page.page.locator(".node.now [data-node]").get_attribute("data-node")
+            taking = [now] if page.phase == "seed" else [now, *inputs[now]]
+            assert not page.page.evaluate(_HIDDEN, taking), (preset, width, position)
+
+
+def test_long_names_keep_their_beginning(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&source=learning_rate*gradient_of_the_last_layer_s_weights")
+    names = page.page.locator(".node .name").all_text_contents()
+    assert "learning_rate" in names, "there is room for it"
+    assert any(re.match(r"gradient\w*…\w*weights$", name) for name in names)
+
+
+def test_the_cause_of_a_nan_covers_nothing(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=masked-log&step=99")
+    covered = page.page.evaluate(
+        """() => { const badge = document.querySelector(".badge.cause").getBoundingClientRect();
+          return [...document.querySelectorAll(".node text")].filter((text) => {
+            if (text.closest(".cause.badge")) return false;
+            const {left, right, top, bottom} = text.getBoundingClientRect();
+            return left < badge.right && badge.left < right
+              && top + 3 < badge.bottom && badge.top < bottom - 3;
+          }).map((text) => text.textContent) }"""
+    )
+    assert not covered
+
+
 def test_products_of_small_numbers_are_right_as_written(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=six-sigmoids")
     page.page.locator("#main").focus()
@@ -262,8 +335,8 @@ def test_what_is_no_number_is_told(open_page: Any) -> None:
     page.press("Enter")
     assert field.input_value() == "3x", "what was typed is there to be mended"
     assert field.get_attribute("aria-invalid") == "true"
+    assert "“3x” is not a number" in page.page.inner_text("#panel [role=alert]")
     page.press("Tab")
-    assert "not a number" in page.page.inner_text("[data-announced]")
     assert field.input_value() == "3"
     field.fill("inf")
     page.press("Enter")
@@ -310,6 +383,14 @@ def test_what_a_link_says_in_vain_is_told(open_page: Any, link: str) -> None:
 def test_every_scalar_preset_is_drawn_within_its_boxes(open_page: Any) -> None:
     page: Watched = open_page()
     scalar = [preset.id for preset in PRESETS if preset.recording is None]
+    touched: list[str] = []
+    texts = hidden = 0
     for preset, drawing in itertools.product(scalar, _DRAWINGS):
         page.go(f"#v=1&preset={preset}&step=999&drawing={drawing}")
         assert not page.page.evaluate(_WIDE), (preset, drawing)
+        touched += page.page.evaluate(_TOUCHED)
+        texts += page.page.locator("[data-drawing] > svg .edge text").count()
+        hidden += page.page.locator("[data-drawing] > svg .edge text:not(:visible)").count()
+    assert texts > 600
+    assert not touched
+    assert hidden <= 2, "of the network, where six leaves cross"

@@ -352,9 +352,11 @@ def test_texts_stay_in_their_boxes(open_page: Any, tmp_path: Path, name: str) ->
     page.page.evaluate(
         "() => {const t = gradwalkStudio.trace; t.open.value = new Set(t.outline.scopes.keys())}"
     )
-    page.page.wait_for_timeout(100)
-    assert page.page.locator("[data-trace-drawing] .node .fact").count() > 5
-    assert page.page.evaluate(STRAY) == []
+    for matrices, text in [("true", ".side"), ("false", ".fact")]:
+        page.page.evaluate(f"gradwalkStudio.trace.matrices.value = {matrices}")
+        page.page.wait_for_timeout(100)
+        assert page.page.locator(f"[data-trace-drawing] .node {text}").count() > 5
+        assert page.page.evaluate(STRAY) == []
     page.page.evaluate("gradwalkStudio.trace.closeAll()")
     page.page.wait_for_timeout(100)
     assert page.page.evaluate(STRAY) == []
@@ -423,6 +425,8 @@ def test_axe_finds_nothing(
     page.press("v")
     page.page.wait_for_selector("tr[data-row-scope]")
     found["table"] = complaints(page)
+    if width == 320:
+        page.page.click("button.menu")
     page.page.click("[data-open-trace]")
     found["dialog"] = complaints(page)
     assert not {name: list_ for name, list_ in found.items() if list_}

@@ -46,6 +46,7 @@ def test_nan_is_marked(open_page: Any, tmp_path: Path) -> None:
     find(page, "weight")
     norm = page.page.locator('[data-tensor="gradient"] [data-statistic=norm]')
     assert norm.get_attribute("data-number") == "NaN"
+    page.page.click("[data-matrices]")
     assert "∇ NaN" in page.page.inner_text("[data-trace-drawing]")
     assert "To weight: norm NaN" in page.page.inner_text(".steptext")
 
@@ -156,9 +157,11 @@ def test_a_live_session_with_its_findings(visit: Any, studio: Studio) -> None:
         findings[0]["nodes"][0]
     )
     # the other one, from the list
+    before = page.page.evaluate("location.search")
     page.page.click("[data-open-trace]")
     page.page.locator("[data-session]", has_text="another").click()
     page.page.locator("#scene-title", has_text="another").wait_for()
+    page.page.wait_for_function("(before) => location.search !== before", arg=before)
     page.page.reload()
     page.page.wait_for_selector("[data-trace-drawing] .box")
     assert page.page.inner_text("#scene-title") == "another"
@@ -309,7 +312,7 @@ def test_a_recording_says_that_it_replays(
 ) -> None:
     """Where no Python is, what is shown cannot be computed anew."""
     for link in ("#v=1&preset=matrix-product", "#v=1&preset=dense-layer"):
-        assert "replay what Python computed" in open_page(link).page.inner_text(".about >> nth=-1")
+        assert "replay what Python computed" in open_page(link).page.inner_text("#panel")
     assert "replay" not in open_page("#v=1&preset=square").page.inner_text("#main")
     page: Watched = visit(studio.url(studio.sessions.show(small[0], "two blocks")))
     page.page.wait_for_selector("[data-trace-drawing] .box")

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.trace import Trace
@@ -170,14 +171,94 @@ def test_editing_on_the_leaf_itself(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=square&step=4")
     page.page.locator('[data-node="a"]').click()
     field = page.page.locator('.graph [data-leaf="a"]')
-    field.click()
+    expect(field).to_be_focused()  # a click begins typing
     page.press("ArrowUp")
     assert page.value("a") == 3.1 and page.grad("a") == 6.2
     page.press("Shift+ArrowDown")
     assert page.value("a") == 2.1
-    field.fill("x")
+    page.press("Control+a")
+    page.page.keyboard.type("abc")
     assert field.get_attribute("aria-invalid") == "true" and page.value("a") == 2.1
+    told = page.page.locator(".graph .notnumber")
+    assert "“abc” is not a number" in told.inner_text()
+    assert _uncovered(page, ".graph .notnumber")
     assert page.position == 4, "arrows in a field are for the field"
+    page.press("Escape")
+    assert not told.is_visible()
+    page.press("ArrowLeft")
+    page.wait_for_position(3)
+
+
+def _uncovered(page: Watched, selector: str) -> bool:
+    """Whether an element is what one sees in its middle."""
+    found: bool = page.page.evaluate(
+        """(selector) => {
+          const one = document.querySelector(selector);
+          const {x, y, width, height} = one.getBoundingClientRect();
+          return one.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+        }""",
+        selector,
+    )
+    return found
+
+
+def test_a_click_leaves_no_ring_and_a_key_shows_one(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=neuron&step=16")
+    ring = "() => getComputedStyle(document.activeElement).outlineStyle"
+    page.page.locator('[data-node="n"]').click()
+    assert page.page.evaluate(ring) == "none"
+    page.press("Tab")
+    page.press("Shift+Tab")
+    assert page.page.evaluate(ring) == "solid"
+
+
+def test_no_page_is_longer_than_what_it_shows(open_page: Any) -> None:
+    """What only screen readers see, deep in a panel that scrolls, must not lengthen the page."""
+    page: Watched = open_page()
+    for panel in ("byhand", "order", "why"):
+        page.go(f"#v=1&preset=neuron&panel={panel}&select=w1")
+        end, height = page.page.evaluate(
+            "() => [document.querySelector('.workbench').getBoundingClientRect().bottom + scrollY,"
+            " document.documentElement.scrollHeight]"
+        )
+        assert height <= max(end, 800) + 2, panel
+
+
+def test_the_chain_rule_is_read_to_its_end(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=neuron&panel=why&select=w1")
+    cut = page.page.evaluate(
+        """() => [...document.querySelectorAll('.derivation')].filter(
+          (e) => e.scrollWidth > e.clientWidth + 1).length"""
+    )
+    assert page.page.locator(".derivation math").count() > 5 and cut == 0
+    # d(x1w1), not dx1w1: that reads as a product
+    names = page.page.locator(".derivation mfrac").all_text_contents()
+    assert "do" + "d(x1w1)" in names, names
+
+
+def test_on_paper_there_is_the_graph_and_nothing_to_press(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=neuron&step=12", color_scheme="dark")
+    page.page.emulate_media(media="print", color_scheme="dark")
+    for gone in ("[data-presets]", ".tabs", ".stepbar button", ".zoom button", "[data-send]"):
+        assert not page.page.locator(gone).first.is_visible(), gone
+    assert page.page.locator("#scene-title").is_visible()
+    assert page.page.locator('[data-node="n"]').is_visible()
+    ink = page.page.evaluate("() => getComputedStyle(document.body).color")
+    assert sum(map(int, ink[4:-1].split(","))) < 200, "dark on white"
+
+
+@pytest.mark.parametrize(("preset", "nodes"), [("network-2-2-1", 28), ("dense-layer", 8)])
+def test_the_whole_graph_is_on_paper(open_page: Any, preset: str, nodes: int) -> None:
+    page: Watched = open_page(f"#v=1&preset={preset}&step=8")
+    page.page.emulate_media(media="print")
+    page.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    within = """() => [...document.querySelectorAll('.graph > svg [data-node]')].filter((node) => {
+      const {left, right, top} = node.getBoundingClientRect();
+      return left >= 0 && right <= innerWidth && top > 0;
+    }).length"""
+    assert page.page.evaluate(within) == nodes
+    page.page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    assert page.page.locator(".graph > svg").get_attribute("viewBox") is None
 
 
 def test_typing_ones_own(open_page: Any) -> None:
@@ -266,6 +347,7 @@ def test_by_keyboard_alone(open_page: Any) -> None:
             page.press("Enter")
     assert {"f.0", "f.1", "a", "f"} <= reached
     assert "select=f.1" in page.link
+    page.page.locator("#main").focus()
     page.press("Escape")
     assert "select" not in page.link
     # The map of the keyboard names every key, and opens and closes by keyboard.
@@ -276,7 +358,7 @@ def test_by_keyboard_alone(open_page: Any) -> None:
     assert {"→", "←", "Space", "Home", "End", "?", "c", "i", "t", "+", "-"} <= set(keys)
     page.press("Escape")
     page.page.wait_for_selector("dialog[open]", state="detached")
-    for key, name in (("c", "Code"), ("t", "Type your own"), ("i", "Inspect")):
+    for key, name in (("c", "Code"), ("t", "Type"), ("i", "Inspect")):
         page.page.locator("#main").focus()
         page.press(key)
         page.page.wait_for_selector(f'[role=tab][aria-selected=true]:text-is("{name}")')
@@ -294,6 +376,8 @@ def test_the_line_of_code(open_page: Any) -> None:
     assert lines[:4] == ["order.append(v)"] * 4
     assert lines[4] == "d.grad = 1"
     assert lines[5:] == ["i.grad += v.grad * local"] * 3
+    assert "4 of 4" in page.page.inner_text(".drawer summary")
+    page.page.click(".drawer summary")
     assert page.page.inner_text('[data-count="edges"]').startswith("4 of 4")
     assert page.page.inner_text('[data-count="paths"]').startswith("2")
     # Line by line back: the walk follows.
@@ -384,10 +468,10 @@ def test_going_back_in_the_address(open_page: Any) -> None:
 
 
 def test_dragging_wheel_and_fit(open_page: Any) -> None:
-    page: Watched = open_page("#v=1&preset=neuron")
+    page: Watched = open_page("#v=1&preset=sum-times")
 
     def corner() -> tuple[float, float, float]:
-        box = page.page.locator('[data-node="o"]').bounding_box()
+        box = page.page.locator('[data-node="f"]').bounding_box()
         return box["x"], box["y"], box["width"]
 
     frame = page.page.locator(".graph").bounding_box()
@@ -399,9 +483,18 @@ def test_dragging_wheel_and_fit(open_page: Any) -> None:
     moved = corner()
     assert moved[0] == pytest.approx(start[0] - 60, abs=1)
     assert moved[1] == pytest.approx(start[1] + 30, abs=1)
-    page.page.mouse.move(frame["x"] + 200, frame["y"] + 200)
+    # The wheel is the page's; with Ctrl it zooms.
+    page.page.mouse.move(frame["x"] + 200, frame["y"] + 100)
+    page.page.evaluate(
+        "() => addEventListener('wheel', (event) => (window.taken = event.defaultPrevented))"
+    )
+    page.page.mouse.wheel(0, 120)
+    page.page.wait_for_function("() => window.taken === false")
+    assert corner()[2] == start[2]
+    page.page.keyboard.down("Control")
     page.page.mouse.wheel(0, -300)
-    wide = "(w) => document.querySelector('[data-node=o]').getBoundingClientRect().width > w"
+    page.page.keyboard.up("Control")
+    wide = "(w) => document.querySelector('[data-node=f]').getBoundingClientRect().width > w"
     page.page.wait_for_function(wide, arg=start[2] * 1.2)
     page.page.locator("#main").focus()
     page.press("0")

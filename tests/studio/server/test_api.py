@@ -12,6 +12,8 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.course.catalogue import Catalogue
+from gradwalk.course.checker import process
+from gradwalk.course.checker.grading import starter
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.file import decode, describe, read_trace
 from gradwalk.studio import answers, sessions
@@ -60,7 +62,7 @@ def test_the_page_names_the_session_to_open(tmp_path: Path) -> None:
         "version": gw.__version__,
         "document": None,
         "session": second.id,
-        "languages": {"en": "English"},
+        "languages": Catalogue().languages,
     }
     assert boot_of(served.client.get(f"/?session={first.id}").body)["session"] == first.id
     assert boot_of(served.client.get("/?session=nobody").body)["session"] == second.id
@@ -566,3 +568,26 @@ def test_reading_bytes_and_a_file_give_the_same(tmp_path: Path) -> None:
     trace, description, arrays = read_trace(content, Path("x"))
     assert description == described(trace)
     assert arrays.keys() == describe(trace)[1].keys()
+
+
+# -- a learner's engine --------------------------------------------------------------------------
+
+
+def test_an_engine_is_checked_as_on_the_command_line(served: Served) -> None:
+    begun = served.client.get("/api/check").json()["starter"]
+    assert begun == starter()
+    found = served.client.post("/api/check", {"source": begun}).json()
+    assert found["points"] == 0 and found["mistakes"][0]["key"] == "unwritten"
+    found = served.client.post("/api/check", {"source": "import os\nos.remove('x')"}).json()
+    assert found["reason"].startswith("Not graded: line 1 imports os")
+    for question in ({}, {"source": 3}, {"source": "", "path": "x"}):
+        assert served.client.post("/api/check", question).status == 400
+
+
+def test_an_engine_is_not_run_where_nothing_confines_it(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "ASKED_FOR", ())
+    source = {"source": "raise SystemError('it ran')"}
+    found = served.client.post("/api/check", source).json()
+    assert "this system does not prevent" in found["reason"] and "it ran" not in found["reason"]

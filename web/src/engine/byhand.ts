@@ -33,13 +33,19 @@ export function isRight(answer: number, correct: number): boolean {
   return Number(shortNumber(correct).replaceAll("−", "-")) === answer && correct !== 0;
 }
 
-export function check(computed: Computed, asked: Asked, answer: number): Verdict {
+/** Mistakes whose explanation speaks of gradients: not before there are any. */
+const OF_GRADIENTS = ["gradNotValue", "totalNotLocal", "upstreamOnly"].map((key) => `byhand.${key}`);
+
+export function check(computed: Computed, asked: Asked, answer: number, gradients = true): Verdict {
   const correct = correctAnswer(computed, asked);
   if (isRight(answer, correct)) return { right: true, correct, message: { key: "byhand.right" } };
   const list = { value: valueMistakes, local: localMistakes, grad: gradMistakes }[asked.kind];
   // A guess that would be right as well explains nothing.
   const found = (list as (c: Computed, a: Asked) => Guess[])(computed, asked).find(
-    ([number]) => isRight(answer, number) && !isRight(number, correct),
+    ([number, { key }]) =>
+      isRight(answer, number) &&
+      !isRight(number, correct) &&
+      (gradients || !OF_GRADIENTS.includes(key)),
   );
   const message = found?.[1] ?? { key: "byhand.wrong" };
   return { right: false, correct, message };

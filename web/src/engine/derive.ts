@@ -32,7 +32,7 @@ interface Style<T> {
   part: (tree: Tree) => Part<T>;
   number: (value: number) => T;
   brackets: (content: T) => T;
-  joined: (parts: T[], sign: "times" | "plus" | "equals") => T;
+  joined: (parts: T[], sign: "times" | "plus") => T;
 }
 
 export const TEXT: Style<string> = {
@@ -44,7 +44,7 @@ export const TEXT: Style<string> = {
   },
   number: shortNumber,
   brackets: (text) => `(${text})`,
-  joined: (parts, sign) => parts.join({ times: " × ", plus: " + ", equals: " = " }[sign]),
+  joined: (parts, sign) => parts.join({ times: " × ", plus: " + " }[sign]),
 };
 
 export const MATH: Style<Markup[]> = {
@@ -53,7 +53,7 @@ export const MATH: Style<Markup[]> = {
   number: (value) => [mathNumber(value)],
   brackets: (content) => [inBrackets(content)],
   joined: (parts, sign) => {
-    const between = mathSign({ times: "⋅", plus: "+", equals: "=" }[sign]);
+    const between = mathSign({ times: "⋅", plus: "+" }[sign]);
     return parts.flatMap((part, i) => (i ? [between, ...part] : part));
   },
 };
@@ -67,7 +67,8 @@ export interface Line<T> {
 
 export interface Derivation<T> {
   lines: Line<T>[];
-  whole: T | null; // the sum over paths, where there are few
+  /** The sum over paths, where there are few: with the rules, in numbers, the result; by term. */
+  whole: { left: T; right: T[][] } | null;
 }
 
 export function derive<T>(computed: Computed, start: number, style: Style<T>): Derivation<T> {
@@ -125,7 +126,11 @@ function lineFor<T>(computed: Computed, node: number, style: Style<T>): Line<T> 
   };
 }
 
-function writtenOut<T>(computed: Computed, start: number, style: Style<T>): T | null {
+function writtenOut<T>(
+  computed: Computed,
+  start: number,
+  style: Style<T>,
+): Derivation<T>["whole"] {
   const { paths, count } = pathsTo(computed, start, FEW_PATHS);
   if (!count || count > FEW_PATHS || start === computed.graph.root) return null;
   if (paths.some((path) => path.factors.length > FEW_FACTORS)) return null;
@@ -142,14 +147,15 @@ function writtenOut<T>(computed: Computed, start: number, style: Style<T>): T | 
     ),
   );
   const loss = nameOf(computed, computed.graph.root);
-  const middle = [
-    total(rules, style)[0],
-    total(numbers, style)[0],
-    style.number(computed.grads[start]!),
-  ];
-  const left = style.name(`d${loss}/d${nameOf(computed, start)}`);
-  return style.joined([left, ...distinct(middle)], "equals");
+  return {
+    left: style.name(`d${loss}/d${nameOf(computed, start)}`),
+    right: distinct([terms(rules, style), terms(numbers, style), [style.number(computed.grads[start]!)]]),
+  };
 }
+
+/** The terms of a sum, each as it stands in it. */
+const terms = <T>(parts: Part<T>[], style: Style<T>): T[] =>
+  parts.length === 1 ? [parts[0]![0]] : parts.map((part) => bracketed(part, PLUS, style));
 
 function localPart<T>(computed: Computed, edge: Edge, style: Style<T>): Part<T> {
   const { graph } = computed;
@@ -172,13 +178,7 @@ function product<T>(parts: Part<T>[], style: Style<T>): Part<T> {
 
 function total<T>(parts: Part<T>[], style: Style<T>): Part<T> {
   if (parts.length === 1) return parts[0]!;
-  return [
-    style.joined(
-      parts.map((part) => bracketed(part, PLUS, style)),
-      "plus",
-    ),
-    PLUS,
-  ];
+  return [style.joined(terms(parts, style), "plus"), PLUS];
 }
 
 function bracketed<T>([content, tightness]: Part<T>, binding: number, style: Style<T>): T {

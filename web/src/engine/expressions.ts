@@ -1,18 +1,34 @@
 // Typed expressions: `e = a·b; tanh(e + c)` becomes a graph. Nothing is executed. The reader
 // (grammar.ts) finds every mistake; what it lets pass is turned into steps, operands first.
 
-import { Reader, type Sentence, type Token, Wrong } from "./grammar";
+import { plainName, Reader, type Sentence, type Token, Wrong } from "./grammar";
 import { leavesOf } from "./graph";
 import { attributesOf, OPS } from "./ops";
 import { own } from "./own";
 import { tables } from "./tables";
-import type { Graph, GraphNode, Mistake, Operand } from "./types";
+import type { Graph, GraphNode, Message, Mistake, Operand } from "./types";
 
 export interface Built {
   graph: Graph;
   values: number[]; // by node: those of the leaves
   assumed: number[]; // leaves that were given no number, and are 1
   unused: string[]; // assigned, but no part of what is differentiated
+}
+
+/** What its author may not have meant; the command line says the same. */
+export function notesOf({ graph, assumed, unused }: Built): Message[] {
+  const names = assumed.map((leaf) => graph.nodes[leaf]!.label);
+  const root = graph.nodes[graph.root]!;
+  return [
+    ...(names.length
+      ? [{ key: "note.assumed", values: { value: DEFAULT, names: names.join(", ") } }]
+      : []),
+    ...["e", "π"].filter((name) => names.includes(name)).map((name) => ({ key: `note.${name}` })),
+    ...(unused.length
+      ? [{ key: "note.unused", values: { root: root.label, names: unused.join(", ") } }]
+      : []),
+    ...(root.op ? [] : [{ key: "note.constant" }]),
+  ];
 }
 
 const DEFAULT = 1;
@@ -51,8 +67,11 @@ export function parse(
   try {
     const built = build(statements(source));
     const { assumed, graph } = built;
+    const given = Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [plainName(name), value]),
+    );
     for (const leaf of typed ? assumed : leavesOf(graph)) {
-      const value = own(values, graph.nodes[leaf]!.label);
+      const value = own(given, graph.nodes[leaf]!.label);
       if (value === undefined) continue;
       built.values[leaf] = Number(value);
       built.assumed = built.assumed.filter((other) => other !== leaf);

@@ -319,15 +319,31 @@ function mathAfter(tree: Tree, binding: number): Markup {
   return mathWrapped(tree, mathPart(tree)[1] === PREFIX ? ATOM : binding);
 }
 
+/** A name and its index: `w12`, `h_1`, `W[0, 3]`. */
+function indexed(name: string): [base: string, index: string] | undefined {
+  const found = /^(.*?)\[(.*)\]$/.exec(name) ?? /^(\D*?)[_#]?(\d+)$/.exec(name);
+  return found?.[1] ? [found[1], found[2]!] : undefined;
+}
+
+const SEVERAL = /^(?:\p{L}\d+){2,}$/u; // x1w1: letters, each with its index
+
+/** What stands after the d of a derivative: d(sum), since dsum reads as a product. */
+function differential(name: string): Markup {
+  const base = indexed(name)?.[0] ?? name;
+  const word = [...base].length > 1 && own(greek, base) === undefined;
+  return word ? inBrackets([mathName(name)]) : mathName(name);
+}
+
 /** A name, with its index below and Greek letters as letters; `dL/da` is a fraction (d upright). */
 export function mathName(name: string): Markup {
   const slope = /^([d∂])(.+)\/\1(.+)$/.exec(name);
   if (slope) {
-    const half = (part: string): Markup => ["mrow", ["mtext", slope[1]!], mathName(part)];
+    const half = (part: string): Markup => ["mrow", ["mtext", slope[1]!], differential(part)];
     return ["mfrac", half(slope[2]!), half(slope[3]!)];
   }
-  const indexed = /^(.*?)\[(.*)\]$/.exec(name) ?? /^(\D*?)[_#]?(\d+)$/.exec(name);
-  if (indexed?.[1]) return ["msub", mathName(indexed[1]), number(indexed[2]!)];
+  if (SEVERAL.test(name)) return ["mrow", ...name.match(/\D\d+/gu)!.map(mathName)];
+  const found = indexed(name);
+  if (found) return ["msub", mathName(found[0]), number(found[1])];
   return ["mi", own(greek, name) ?? name];
 }
 

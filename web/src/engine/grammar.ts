@@ -2,6 +2,7 @@
 // an operator may follow, and a stack remembers the open brackets; so the first token that does not
 // fit is found where it stands. The same few rules are Python's (inspect/expression/parser.py).
 
+import { countText } from "./numbers";
 import { own } from "./own";
 import { tables } from "./tables";
 import type { Message, Mistake } from "./types";
@@ -38,26 +39,15 @@ export class Wrong extends Error {
 }
 
 const NUMBER = /(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y;
-const NAME = /[A-Za-zΑ-Ωα-ω][A-Za-zΑ-Ωα-ω0-9_]*/y;
+const LETTERS = "A-Za-zÀ-ÖØ-öø-\u024F\u1E00-\u1EFFΑ-Ωα-ω";
+const LOW_DIGITS = "₀₁₂₃₄₅₆₇₈₉";
+const NAME = new RegExp(`[${LETTERS}][${LETTERS}\\u0300-\\u036f${LOW_DIGITS}0-9_]*`, "y");
 const SIGN = /\*\*|[-+*/^()=,;\n−×·⋅]/y;
 const SAME: Record<string, string> = { "**": "^", "−": "-", "×": "*", "·": "*", "⋅": "*" };
 const BLANK = " \t\r";
-const INSTEAD: [signs: string, hint: string][] = [
-  ["‐‑‒–—", "minus"],
-  ["÷", "division"],
-  ["∗", "product"],
-  ["√", "root"],
-  ["|", "size"],
-  ["[{", "bracket"],
-  ["@", "noMatrix"],
-  ["%!", "operators"],
-  [".", "noParts"],
-  ["_", "letter"],
-  ["#", "noComments"],
-  [":", "assign"],
-  ["'\"", "noText"],
-  ["<>", "choose"],
-];
+/** One spelling of a name: x₁ is x1, and ŷ is one letter if there is one for it. */
+export const plainName = (name: string): string =>
+  name.normalize("NFC").replace(/[₀-₉]/g, (digit) => String(LOW_DIGITS.indexOf(digit)));
 
 const isFunction = (name: string): boolean => Object.hasOwn(tables.functions, name);
 const isConstant = (name: string): boolean => Object.hasOwn(tables.constants, name);
@@ -79,11 +69,11 @@ export class Reader {
   }
 
   read(): Sentence[] {
-    if (this.characters.length > LONGEST) throw this.wrong("tooLong", LONGEST, { most: LONGEST });
+    if (this.characters.length > LONGEST) throw this.wrong("tooLong", LONGEST, { most: countText(BigInt(LONGEST)) });
     let after = 0; // where the last token ended
     let count = 0;
     for (const token of this.tokens()) {
-      if (++count > MOST_TOKENS) throw this.wrong("tokens", token.start, { most: MOST_TOKENS });
+      if (++count > MOST_TOKENS) throw this.wrong("tokens", token.start, { most: countText(BigInt(MOST_TOKENS)) });
       if (token.text === "\n") {
         if (!this.open.length) this.endStatement(after);
         continue;
@@ -128,7 +118,8 @@ export class Reader {
         form.lastIndex = place;
         const text = form.exec(this.source)?.[0];
         if (text === undefined) continue;
-        found = { kind, text: own(SAME, text) ?? text, start: place, end: place + text.length };
+        const plain = kind === "name" ? plainName(text) : (own(SAME, text) ?? text);
+        found = { kind, text: plain, start: place, end: place + text.length };
         break;
       }
       if (!found) throw this.unknown(place);
@@ -142,12 +133,12 @@ export class Reader {
     const code = `U+${sign.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`;
     const shown = /[\p{C}\p{Z}]/u.test(sign) ? code : `'${sign}'`;
     const up = "⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(sign);
-    const down = "₀₁₂₃₄₅₆₇₈₉".indexOf(sign);
-    const instead = INSTEAD.find(([signs]) => signs.includes(sign));
+    const down = LOW_DIGITS.indexOf(sign);
+    const instead = own(tables.instead, sign);
     let hint: Message | undefined;
     if (up >= 0) hint = { key: "parse.hint.raised", values: { digit: up } };
     else if (down >= 0) hint = { key: "parse.hint.lowered", values: { digit: down } };
-    else if (instead) hint = { key: `parse.hint.${instead[1]}` };
+    else if (instead) hint = { key: `parse.hint.${instead}` };
     return this.wrong("character", place, { sign: shown }, hint);
   }
 
@@ -216,7 +207,11 @@ export class Reader {
     if (text === ",") {
       const bracket = this.open.at(-1);
       if (!bracket?.called) {
-        throw this.wrong("comma", token.start, {}, { key: "parse.hint.comma" });
+        const typed = /^([0-9]+),([0-9]+)/.exec(this.source.slice(this.body.at(-1)!.start));
+        const hint = typed
+          ? { key: "parse.hint.write", values: { text: `${typed[1]}.${typed[2]}` } }
+          : { key: "parse.hint.comma" };
+        throw this.wrong("comma", token.start, {}, hint);
       }
       this.shallower();
       bracket.count++;
@@ -255,7 +250,7 @@ export class Reader {
       const { text: name, start } = bracket.called;
       const wanted = tables.functions[name]![1];
       if (bracket.count !== wanted) {
-        throw this.wrong("count", start, { name, wanted, found: bracket.count });
+        throw this.wrong("count", start, { name, count: wanted, found: bracket.count });
       }
     }
     this.nested = bracket.nested;
@@ -264,15 +259,14 @@ export class Reader {
 
   private missingOperator(token: Token): Wrong {
     const before = this.body.at(-1)!;
-    const hint = `${before.text}*${token.text}${token.text === "(" ? "...)" : ""}`;
+    const text = `${before.text}*${token.text}${token.text === "(" ? "...)" : ""}`;
+    const kind = before.kind === "sign" ? "bracket" : before.kind;
     return this.wrong(
-      "operator",
+      `operator.${kind}`,
       token.start,
-      { found: token.text, before: before.text },
-      {
-        key: "parse.hint.write",
-        values: { text: hint },
-      },
+      { found: token.text },
+      aboutWord(token.text) ??
+        aboutWord(before.text) ?? { key: "parse.hint.write", values: { text } },
     );
   }
 
@@ -293,15 +287,23 @@ export class Reader {
   }
 }
 
+/** What to say of a word of another notation. */
+function aboutWord(name: string): Message | undefined {
+  const about = own(tables.otherWords, name) ?? own(tables.otherWords, name.toLowerCase());
+  return about === undefined ? undefined : { key: `parse.hint.${about}` };
+}
+
 /** What someone who calls an unknown function may have wanted. */
 function meant(name: string): Message {
-  if (name === "σ" || name === "logistic") {
-    return { key: "parse.hint.write", values: { text: "sigmoid(...)" } };
-  }
+  const lower = name.toLowerCase();
+  const text = own(tables.write, name) ?? own(tables.write, lower);
+  if (text !== undefined) return { key: "parse.hint.write", values: { text } };
+  const about = aboutWord(name);
+  if (about) return about;
   const near = Object.keys(tables.functions)
-    .map((other): [number, string] => [distance(name, other), other])
+    .map((other): [number, string] => [distance(lower, other), other])
     .sort(([a], [b]) => a - b)[0]!;
-  if (near[0] <= Math.max(1, name.length / 4)) {
+  if (lower.length > 1 && near[0] <= Math.max(1, Math.floor(lower.length / 4))) {
     return { key: "parse.hint.meant", values: { name: near[1] } };
   }
   return { key: "parse.hint.productOf", values: { name } };

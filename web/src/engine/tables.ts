@@ -23,6 +23,10 @@ export interface Tables {
   greek: Record<string, string>;
   functions: Record<string, [op: string, arity: number]>; // that can be typed
   constants: Record<string, string>; // as text: JSON has no infinity
+  // What stands in other notations: the hint about a sign or a word, and what to write for it.
+  instead: Record<string, string>;
+  otherWords: Record<string, string>;
+  write: Record<string, string>;
   presets: Preset[];
   closed: string; // what a page that holds everything may load from elsewhere
 }

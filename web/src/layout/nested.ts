@@ -9,11 +9,17 @@ export const box = { width: 138, height: 46 };
 const gap = { x: 56, y: 18, port: 26 }; // what is handed back along a wire is written in x
 export const frame = { head: 30, side: 12, foot: 14 };
 
-export interface Spot {
-  x: number;
-  y: number;
+export interface Size {
   width: number;
   height: number;
+}
+
+/** How large the box of a node is, where it is not as large as any. */
+export type SizeOf = (node: number) => Size;
+
+export interface Spot extends Size {
+  x: number;
+  y: number;
 }
 
 /** A wire on paper; it lies within `spot`, and ends at `to`. */
@@ -44,28 +50,41 @@ export function planOf(
   at: number,
   open: ReadonlySet<number>,
   plans: Plans,
+  sizeOf?: SizeOf,
 ): Plan {
   const scope = outline.scopes[at]!;
   const inner = scope.items.map((item) =>
-    "scope" in item && open.has(item.scope) ? planOf(outline, item.scope, open, plans) : undefined,
+    "scope" in item && open.has(item.scope)
+      ? planOf(outline, item.scope, open, plans, sizeOf)
+      : undefined,
   );
-  // What a plan depends on: the wires, and the looks of what is open inside.
-  const looks = inner.map((plan) => plan?.look);
+  const sizes = scope.items.map(
+    (item, i): Size => inner[i] ?? ("node" in item ? sizeOf?.(item.node) : undefined) ?? box,
+  );
+  // What a plan depends on: the wires, the sizes, and the looks of what is open inside.
+  const looks = inner.map(
+    (plan, i) => plan?.look ?? (sizeOf && [sizes[i]!.width, sizes[i]!.height]),
+  );
   const ends = scope.wires.map(({ from, to, portFrom, portTo }) => [from, to, portFrom, portTo]);
   const key = JSON.stringify([at === 0, scope.portsIn.length, looks, ends]);
-  const plan = plans.get(key) ?? { ...draw(scope, inner, at === 0), look: plans.size };
+  const plan = plans.get(key) ?? { ...draw(scope, inner, sizes, at === 0), look: plans.size };
   plans.set(key, plan);
   return plan;
 }
 
-function draw(scope: Scope, inner: Plan["inner"], whole: boolean): Omit<Plan, "look"> {
+function draw(
+  scope: Scope,
+  inner: Plan["inner"],
+  sizes: Size[],
+  whole: boolean,
+): Omit<Plan, "look"> {
   const before = scope.portsIn.length;
   const after = before + scope.items.length;
   const count = after + scope.portsOut.length;
   const isPort = (i: number): boolean => i < before || i >= after;
   const planAt = (i: number): Plan | undefined => inner[i - before];
-  const width = (i: number): number => (isPort(i) ? 0 : (planAt(i)?.width ?? box.width));
-  const height = (i: number): number => (isPort(i) ? 0 : (planAt(i)?.height ?? box.height));
+  const width = (i: number): number => (isPort(i) ? 0 : sizes[i - before]!.width);
+  const height = (i: number): number => (isPort(i) ? 0 : sizes[i - before]!.height);
   const row = box.height + gap.y;
   const numbers = Array.from({ length: count }, (_, i) => i);
   // Calls that overlap in time can use each other's results: such a wire is drawn backwards.

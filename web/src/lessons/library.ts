@@ -4,6 +4,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 
 import { load } from "../state/beside";
 import { boot } from "../state/boot";
+import { recall, remember } from "../state/storage";
 import { place } from "../state/studio";
 import { language } from "../state/words";
 import { type Lesson, readLesson } from "./reader";
@@ -26,6 +27,11 @@ export const offered = boot.mode === "site" || boot.mode === "server";
 
 /** What a link calls the list of all lessons. */
 export const list = "index";
+
+export const startOfLessons = `#v=1&lesson=${list}`;
+
+/** Who comes for the first time begins with the lessons, who comes again where they were. */
+export const startsWithLessons = (): boolean => offered && recall("start") !== "graph";
 
 const index = signal<Index | null>(null);
 export const failed = signal(false);
@@ -55,6 +61,10 @@ const wanted = computed(() =>
 
 /** Fetch what the place asks for, whenever that changes. */
 export function followPlace(): void {
+  effect(() => {
+    const { kind } = place.value;
+    if (offered) remember("start", kind === "lesson" ? kind : "graph");
+  });
   effect(() => {
     if (wanted.value !== null && !index.value && !failed.value) {
       get("lessons/index.json", (text) => (index.value = JSON.parse(text) as Index));

@@ -2,13 +2,14 @@
 
 import { signal } from "@preact/signals";
 
-import { recall, remember } from "../state/storage";
+import { recall, remember, whenKeptElsewhere } from "../state/storage";
 
 type Done = Record<string, string[]>; // by lesson: the ids of its blocks
 
 const name = "lessons";
 
 export const done = signal<Done>(kept());
+whenKeptElsewhere(name, () => (done.value = kept()));
 
 /** As it is in the browser now: another window may have added to it. */
 function kept(): Done {
@@ -16,9 +17,13 @@ function kept(): Done {
   return found && Object.values(found).every(Array.isArray) ? found : {};
 }
 
+// What is done in another window counts here at once.
+globalThis.addEventListener?.("storage", () => (done.value = kept()));
+
 function keep(lesson: string, ids: string[]): void {
   done.value = { ...done.value, ...kept(), [lesson]: ids };
   remember(name, done.value);
+  dispatchEvent(new CustomEvent("gradwalk:progress", { detail: done.value })); // for scorm.ts
 }
 
 export function finish(lesson: string, id: string): void {

@@ -2,7 +2,7 @@
 // same words in Python: gradwalk.course.quiz.quantities.
 
 import type { Asked } from "../engine/byhand";
-import { compute, edgesOf, pathCounts } from "../engine/graph";
+import { compute, edgesOf, isLeaf, leavesOf, pathCounts } from "../engine/graph";
 import { parse } from "../engine/expressions";
 import { readNumber } from "../engine/numbers";
 import { runOrder } from "../engine/order";
@@ -41,6 +41,7 @@ export function quantity(numbers: Computed | null, text: string): number | undef
     const found = quantity(numbers, text.slice(6));
     return found === undefined ? undefined : 0 - found;
   }
+  if (numbers && text.startsWith("compute ")) return computedFrom(numbers, text.slice(8));
   const plain = readNumber(text);
   const match = form.exec(text);
   if (plain !== undefined || !numbers || !match) return plain;
@@ -54,6 +55,7 @@ export function quantity(numbers: Computed | null, text: string): number | undef
     case "value":
       return values[node];
     case "gradient":
+    case "slope": // for lessons that come before the word
       return grads[node];
     case "local":
       return local;
@@ -68,6 +70,27 @@ export function quantity(numbers: Computed | null, text: string): number | undef
     default:
       return undefined;
   }
+}
+
+/**
+ * An expression over the numbers of a graph: values by name, slope_a or grad_a, paths_a, and
+ * local_f_0 for the number on an edge.
+ */
+function computedFrom(numbers: Computed, source: string): number | undefined {
+  const read = parse(source);
+  if ("mistake" in read) return undefined;
+  const { graph } = read;
+  const values = graph.nodes.map((node) => (isLeaf(node) ? named(numbers, node.label) : NaN));
+  if (values.includes(undefined)) return undefined;
+  return compute(graph, values as number[]).values[graph.root];
+}
+
+function named(numbers: Computed, name: string): number | undefined {
+  if (nodeCalled(numbers.graph, name) >= 0) return quantity(numbers, `value ${name}`);
+  const [, edge = "", argument = ""] = /^local_(\w+)_(\d)$/.exec(name) ?? [];
+  if (edge) return quantity(numbers, `local ${edge}.${argument}`);
+  const [, word = "", of = ""] = /^(grad|slope|paths)_(\w+)$/.exec(name) ?? [];
+  return of ? quantity(numbers, `${word === "paths" ? word : "gradient"} ${of}`) : undefined;
 }
 
 /** What a node gets from visits in some order; without one, in a right order with `=`. */
@@ -111,6 +134,27 @@ export function goalOf(
   return node < 0 || amount === undefined ? null : { node, amount };
 }
 
+/** What the fields of cores may hold; in Python: _TYPES of gradwalk.course.lesson_files. */
+const types: Record<string, (numbers: Computed | null, text: string) => boolean> = {
+  text: () => true,
+  number: (numbers, text) => quantity(numbers, text) !== undefined,
+  numbers: (numbers, text) => text.split(/\s+/).every((word) => types.number!(numbers, word)),
+  leaf: (numbers, text) =>
+    !!numbers && leavesOf(numbers.graph).includes(nodeCalled(numbers.graph, text)),
+  node: (numbers, text) => !!numbers && nodeCalled(numbers.graph, text) >= 0,
+  nodes: (numbers, text) => text.split(/\s+/).every((word) => types.node!(numbers, word)),
+  nudge: (numbers, text) => {
+    const [, wanted] = /^(?:agree|slope = (.+))$/.exec(text) ?? [null, "no"];
+    return wanted === undefined || types.number!(numbers, wanted);
+  },
+};
+
+/** Whether the value of a core's field is of its type. */
+function fits(numbers: Computed | null, kind: string, text: string): boolean {
+  const [first = "", ...choices] = kind.split(" ");
+  return first === "one-of" ? choices.includes(text) : types[first]!(numbers, text);
+}
+
 /** What keeps a block from being shown; null if all is well. For those who write lessons. */
 export function problemOf(block: Block): Message | null {
   const scene = sceneOf(block);
@@ -118,8 +162,15 @@ export function problemOf(block: Block): Message | null {
   if (scene && "problem" in scene) return scene.problem;
   const numbers = scene && compute(scene.graph, scene.given);
   const bad = (text: string): Message => ({ key: "lesson.wrong.quantity", values: { text } });
-  if (block.kind !== "question") {
-    if (!numbers) return { key: "lesson.wrong.missing", values: { text: "source" } };
+  if (!numbers && !block.graphless) return { key: "lesson.wrong.missing", values: { text: "source" } };
+  if (block.kind === "core") {
+    for (const [name, kind] of Object.entries(block.types)) {
+      const text = block.data[name];
+      if (text && !fits(numbers, kind, text)) return bad(`${name}: ${text}`);
+    }
+    return null;
+  }
+  if (numbers && block.kind !== "question") {
     if (block.goal && !goalOf(numbers, block.goal)) return bad(block.goal);
     return block.asks && !asksOfBlock(numbers, block.asks, () => []) ? bad(block.asks) : null;
   }

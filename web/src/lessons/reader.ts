@@ -1,6 +1,7 @@
 // A lesson's file as a tree: head, text, and blocks to do. The format is in docs/learn/lessons.md. Text
 // becomes nodes for the view to draw, never HTML.
 
+import declared from "../../../src/gradwalk/course/cores.json";
 import { readNumber } from "../engine/numbers";
 import type { Message } from "../engine/types";
 
@@ -15,13 +16,16 @@ export type Part =
   | { kind: "code"; text: string }
   | { kind: "block"; block: Block };
 
-export type BlockKind = "graph" | "question" | "order" | "byhand";
+export type BlockKind = "graph" | "question" | "order" | "byhand" | "core";
 
 export interface Choice {
   right: boolean;
   text: Inline[];
   feedback: Inline[];
 }
+
+/** What the graphs of a lesson show: values, also the numbers on edges, or all. */
+export type Shows = "values" | "edges" | "all";
 
 /** An answer that comes from a known mistake. */
 export interface Wrong {
@@ -47,6 +51,11 @@ export interface Block {
   goal: string; // of an order
   overwrite: boolean;
   asks: string; // by hand
+  core: string; // its name
+  data: Record<string, string>; // of a core: its own fields
+  types: Record<string, string>; // and what they may hold
+  graphless: boolean; // it needs no graph
+  shows: Shows;
   problem: Message | null;
 }
 
@@ -65,7 +74,13 @@ const fields: Record<BlockKind, string[]> = {
   question: ["ask", "answer", "choice", "wrong", ...asking],
   order: ["goal", "overwrite", ...asking],
   byhand: ["asks", ...asking],
+  core: ["ask", ...asking],
 };
+/**
+ * By core, the type of each field of its own; "?" marks one that may be left out, and "source" says
+ * that the core needs a graph.
+ */
+const cores: Record<string, Record<string, string>> = declared;
 const several = ["hint", "wrong", "choice"];
 
 export const isTask = (block: Block): boolean => block.kind !== "graph";
@@ -87,7 +102,7 @@ export function readLesson(file: string): Lesson {
   for (; at < lines.length; at++) {
     const line = lines[at]!;
     const last = parts.at(-1);
-    const fence = /^```\s*(\w*)\s*$/.exec(line);
+    const fence = /^```\s*(?:(\w*)|core\s+([\w-]+))\s*$/.exec(line);
     const heading = /^(##|###)\s+(.*)$/.exec(line);
     const item = /^(-|\d+\.)\s+(.*)$/.exec(line);
     if (fence) {
@@ -95,8 +110,11 @@ export function readLesson(file: string): Lesson {
       do at++;
       while (at < lines.length && !/^```\s*$/.test(lines[at]!));
       const inside = lines.slice(begin, at);
-      if (Object.hasOwn(fields, fence[1]!)) {
-        const block = readBlock(fence[1] as BlockKind, inside, begin + 1, blocks);
+      const kind = fence[2] ? "core" : fence[1]!;
+      if (Object.hasOwn(fields, kind)) {
+        const named = { kind: kind as BlockKind, core: fence[2] ?? "" };
+        const block = readBlock(named, inside, begin + 1, blocks);
+        block.shows = head.shows === "values" || head.shows === "edges" ? head.shows : "all";
         blocks.push(block);
         parts.push({ kind: "block", block });
       } else parts.push({ kind: "code", text: inside.join("\n") });
@@ -151,18 +169,25 @@ export function readInline(text = ""): Inline[] {
 export const plainText = (inline: Inline[]): string =>
   inline.map((part) => (typeof part === "string" ? part : plainText(part.inside))).join("");
 
-function readBlock(kind: BlockKind, lines: string[], line: number, before: Block[]): Block {
+function readBlock(
+  { kind, core }: { kind: BlockKind; core: string },
+  lines: string[],
+  line: number,
+  before: Block[],
+): Block {
+  const { source: needed, ...own } = Object.hasOwn(cores, core) ? cores[core]! : {};
   let problem: Message | null = null;
   const wrong = (key: string, text: string): void => {
     problem ??= { key: `lesson.wrong.${key}`, values: { text } };
   };
+  if (kind === "core" && !Object.hasOwn(cores, core)) wrong("core", core);
   const found: Record<string, string[]> = {};
   let last = "";
   for (const text of lines) {
     const [, name = "", value = ""] = /^(\w+):\s*(.*)$/.exec(text) ?? [];
     const list = found[last];
     if (/^ {2}/.test(text) && list) list.push(`${list.pop()!} ${text.trim()}`);
-    else if (![...common, ...fields[kind]].includes(name)) {
+    else if (![...common, ...fields[kind], ...Object.keys(own)].includes(name)) {
       if (text.trim()) wrong("field", text.trim());
     } else {
       if (found[name] && !several.includes(name)) wrong("twice", name);
@@ -171,7 +196,8 @@ function readBlock(kind: BlockKind, lines: string[], line: number, before: Block
     }
   }
   const one = (name: string): string => found[name]?.[0] ?? "";
-  for (const name of ["id", fields[kind][0]!]) if (!one(name)) wrong("missing", name);
+  const must = Object.keys(own).filter((name) => !own[name]!.endsWith("?"));
+  for (const name of ["id", fields[kind][0]!, ...must]) if (!one(name)) wrong("missing", name);
   const chosen = found.choice?.some((text) => /^yes\s*\|/.test(text));
   if (kind === "question" && !found.answer === !chosen) wrong("missing", "answer");
   if (before.some(({ id }) => id === one("id"))) wrong("twice", one("id"));
@@ -206,6 +232,13 @@ function readBlock(kind: BlockKind, lines: string[], line: number, before: Block
     goal: one("goal"),
     overwrite: one("overwrite") === "yes",
     asks: one("asks"),
+    core,
+    data: Object.fromEntries(Object.keys(own).map((name) => [name, one(name)])),
+    types: Object.fromEntries(
+      Object.entries(own).map(([name, type]) => [name, type.replace(/\?$/, "")]),
+    ),
+    graphless: kind === "question" || (kind === "core" && !needed),
+    shows: "all",
     problem,
   };
 }

@@ -1,12 +1,11 @@
-// The address of the page follows what is open, and what is open follows the address.
+// What is open as a link, and what a link opens. history.ts keeps the address and the page together.
 
-import { batch, effect } from "@preact/signals";
+import { batch } from "@preact/signals";
 
 import { leavesOf } from "../engine/graph";
 import { AGAIN } from "../engine/order-steps";
 import { pathOf } from "../engine/why";
 import type { Message } from "../engine/types";
-import { boot } from "./boot";
 import {
   edgeToken,
   findNode,
@@ -19,7 +18,6 @@ import {
 } from "./links";
 import { token } from "./server";
 import type { Origin, Stage } from "./stage";
-import { writeAddress } from "./storage";
 import {
   defaultPanel,
   mistake,
@@ -46,12 +44,17 @@ export function currentLink(): Link {
   if (place.value.kind === "lesson") {
     return { ...found, lesson: place.value.id, at: place.value.at };
   }
+  if (place.value.kind === "playground") return { ...found, train: place.value.id };
   if (place.value.kind === "trace") return { ...found, ...traceStage.link() };
   const { origin, given: opened } = stage.scene.value;
   if (origin.kind === "trace" && !origin.session) return found; // no link can hold a recording
   const graph = stage.graph.value;
   const given = leavesOf(stage.scene.value.graph).map((leaf) => opened[leaf]);
   if (origin.kind === "preset") found.preset = origin.id;
+  if (origin.kind === "point") {
+    const { train, trained, point } = origin;
+    return { ...found, train, trained, point, step: stage.position.value || undefined };
+  }
   if (origin.kind === "expression") found.source = origin.source;
   const values = stage.numbers.value.values;
   found.set = leavesOf(graph).flatMap((leaf, i): [string, number][] =>
@@ -84,6 +87,10 @@ export function originNow(): Origin {
   return (traced ?? stage.scene.value).origin;
 }
 
+/** Whether the page lies on this computer: its address opens nothing elsewhere. */
+export const isLocal = (): boolean =>
+  location.protocol === "file:" || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(location.hostname);
+
 /** The whole address of what is on the page now, for sharing; and what must be said of it. */
 export function currentAddress(): { address: string; note?: Message } {
   const link = writeLink(currentLink());
@@ -111,15 +118,21 @@ export function openLink(fragment: string): void {
       place.value = { kind: "lesson", id: link.lesson, at: link.at };
       return;
     }
+    if (link.train !== undefined) {
+      if (stage.scene.peek() === untouched) openPreset(firstPreset);
+      const at = [link.trained ?? 0, link.point, link.step].filter((part) => part !== undefined);
+      const named = link.trained !== undefined || link.point !== undefined;
+      place.value = { kind: "playground", id: link.train, at: named ? at.join(".") : undefined };
+      return;
+    }
     openGraph(link);
   });
 }
 
 function openGraph(link: Link): void {
   const set = Object.fromEntries(link.set ?? []);
-  const origin = originNow();
-  const session = origin.kind === "trace" && origin.session;
-  if (session && !link.preset && link.source === undefined) {
+  // A recording has no name in a link: what a link says without one is about what is open.
+  if (originNow().kind === "trace" && !link.preset && link.source === undefined) {
     for (const [name, value] of link.set ?? []) setByName(name, value);
   } else if (link.source !== undefined) {
     if (!openSource(link.source, set)) {
@@ -178,29 +191,4 @@ export function openSelection(text: string): void {
   else if ("node" in found) stage.selectNode(found.node);
   else if ("edge" in found) stage.selectEdge(found.edge);
   else stage.selectPath(pathOf(stage.numbers.value, found.edges));
-}
-
-/** Keep address and page together; `unnamed` opens something when the address names nothing. */
-export function followAddress(unnamed: () => void): void {
-  let written = location.hash;
-  const recorded = boot.session !== null || boot.document?.kind === "trace";
-  const named = /[#&](preset|source|lesson)=/.test(written);
-  if (/[#&]v=/.test(written) && (named || !recorded)) openLink(written);
-  else {
-    unnamed();
-    notify(...readLink(written).problems);
-  }
-  let waiting = 0;
-  effect(() => {
-    const link = writeLink(currentLink());
-    clearTimeout(waiting);
-    waiting = setTimeout(() => {
-      if (location.hash !== written) return; // a link was followed, and its event is on the way
-      writeAddress(link || location.pathname + location.search);
-      written = location.hash;
-    }, 150);
-  });
-  addEventListener("hashchange", () => {
-    if (location.hash !== written) openLink((written = location.hash));
-  });
 }

@@ -16,6 +16,10 @@ export interface Boot {
   document: BootDocument | null;
   session: string | null;
   languages: Record<string, string>;
+  /** What a class's codes of completion are made with: see `gradwalk site --class-key`. */
+  classKey?: string;
+  /** The version of SCORM that a package speaks: scorm.ts. */
+  scorm?: string;
   /** What an exported page shows when its address names nothing: a link. */
   link?: string;
 }

@@ -92,7 +92,7 @@ export class ByHand {
       this.keep(asked, { typed, message: { key: "byhand.noNumber" } });
       return undefined;
     }
-    const verdict = check(this.stage.numbers.value, asked, number);
+    const verdict = check(this.stage.numbers.value, asked, number, this.stage.shows.value === "all");
     const { message, right } = verdict;
     this.keep(asked, { typed, message, ...(right && { done: "right" as const }) });
     return verdict;

@@ -10,22 +10,34 @@ import { writeLink } from "./links";
 import { currentLink, originNow } from "./address";
 import { load } from "./beside";
 import { boot, type Boot } from "./boot";
+import { partAddresses } from "./parts";
 import { titleOf } from "./studio";
 import { traceDocument } from "./traces";
 
 const asLoaded = globalThis.document?.documentElement.outerHTML ?? "";
 
 export async function saveCopy(): Promise<void> {
+  saveFile([await copyOfPage()], titleOf(originNow()), "html", "text/html");
+}
+
+/** Hand a file to the browser, which keeps it where downloads are kept. */
+export function saveFile(parts: BlobPart[], title: string, ending: string, type: string): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([await copyOfPage()], { type: "text/html" }));
-  link.download = `${titleOf(originNow()).replace(/[^\p{L}\p{N}]+/gu, "-")}.html`;
+  link.href = URL.createObjectURL(new Blob(parts, { type }));
+  link.download = `${title.replace(/[^\p{L}\p{N}]+/gu, "-")}.${ending}`;
   link.click();
   setTimeout(URL.revokeObjectURL, 10_000, link.href);
 }
 
+/** The page's fonts, inside the rules that name them. */
+export async function fontFaces(): Promise<string> {
+  const faces = (await text("style, link[rel=stylesheet]", "href")).match(/@font-face\s*{[^}]*}/g);
+  return withFonts((faces ?? []).filter((face) => !/Math/.test(face)).join(""));
+}
+
 export async function copyOfPage(): Promise<string> {
   // In a JavaScript text \x3C is the same as <, and it cannot end the element around it.
-  const script = (await text("script:not([type])", "src")).replace(/<(?=!--|\/?script)/gi, "\\x3C");
+  const script = (await allScripts()).replace(/<(?=!--|\/?script)/gi, "\\x3C");
   const style = await withFonts(await text("style, link[rel=stylesheet]", "href"));
   const data = JSON.stringify(await bootNow()).replaceAll("<", "\\u003c"); // so it cannot end
   const policy = `script-src ${await allowed(script)}; style-src ${await allowed(style)}; `;
@@ -53,6 +65,14 @@ async function bootNow(): Promise<Boot> {
     document: recorded ? await traceDocument() : null,
     link: recorded ? undefined : writeLink(currentLink()),
   };
+}
+
+/** Every part of the script, as one text. */
+async function allScripts(): Promise<string> {
+  const main = await text("script:not([type])", "src");
+  if (boot.mode === "export") return main; // it holds them already
+  const parts = await Promise.all(partAddresses().map(async (one) => (await load(one)).text()));
+  return [...parts, main].join("");
 }
 
 /** What an element of the page holds, or what it was loaded from. */

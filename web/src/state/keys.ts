@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 
 import type { Stage } from "./stage";
 import { recall, remember } from "./storage";
-import { asTable, helpOpen, place, stage as pageStage } from "./studio";
+import { asTable, helpOpen, place, present, presenting, stage as pageStage } from "./studio";
 import { type TraceStage, traceStage } from "./trace";
 
 export interface Binding {
@@ -76,7 +76,18 @@ export const bindings = signal<Binding[]>([
       asTable.value = !asTable.value;
     },
   },
-  walking("Escape", "keys.unselect", (walker) => walker.select(null), "view"),
+  {
+    group: "view",
+    keys: ["p"],
+    word: "present.start",
+    run: () => present(!presenting.value),
+  },
+  walking(
+    "Escape",
+    "keys.unselect",
+    (walker) => (presenting.value ? present(false) : walker.select(null)),
+    "view",
+  ),
   {
     group: "page",
     keys: ["?"],

@@ -9,6 +9,9 @@ export interface Link {
   preset?: string;
   source?: string;
   set?: [name: string, value: number][];
+  train?: string; // the playground's settings
+  trained?: number; // its steps
+  point?: number; // of its data: the graph of its loss
   lesson?: string;
   at?: string; // a block's id; in links of old, its number
   step?: number;
@@ -61,9 +64,12 @@ function put(link: Link, key: string, value: string): boolean {
   } else if (key === "source" || key === "select") {
     if (!value || value.length > 10_000) return false;
     link[key] = value;
-  } else if (key === "step") {
+  } else if (key === "step" || key === "trained" || key === "point") {
     if (!/^\d{1,7}$/.test(value)) return false;
-    link.step = Number(value);
+    link[key] = Number(value);
+  } else if (key === "train") {
+    if (!/^[\w:.,-]{1,400}$/.test(value)) return false;
+    link.train = value;
   } else if (key === "drawing") {
     if (value !== "nodes" && value !== "edges") return false;
     link.drawing = value;
@@ -95,6 +101,9 @@ export function writeLink(link: Link): string {
     "set",
     link.set?.map(([name, value]) => `${name}:${exactNumber(value)}`).join(",") || undefined,
   );
+  add("train", link.train);
+  add("trained", link.trained || undefined);
+  add("point", link.point);
   add("lesson", link.lesson);
   add("at", link.at);
   add("step", link.step);

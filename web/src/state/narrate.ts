@@ -7,15 +7,31 @@ import type { Stage } from "./stage";
 import { say } from "./words";
 
 /** The step last done. */
-export function narrate(stage: Stage): string {
+export const narrate = (stage: Stage): string =>
+  [standsAt(stage), whatHappened(stage)].filter(Boolean).join(" ");
+
+/** Which step it is; nothing before the first. */
+export function standsAt(stage: Stage): string {
   const step = stage.current.value;
-  if (!step) return say("walk.notBegun");
-  const begin = say("walk.step", {
+  if (!step) return "";
+  return say("walk.step", {
     step: stage.position.value,
     steps: stage.steps.value.length,
     phase: say(`phase.${step.phase}`),
   });
-  return [begin, ...sentences(stage, step)].join(" ");
+}
+
+/** What it did. */
+export function whatHappened(stage: Stage): string {
+  const step = stage.current.value;
+  if (step) return sentences(stage, step).join(" ");
+  return say(stage.shows.value === "all" ? "walk.notBegun" : "walk.notBegunForward");
+}
+
+/** The first sentence of it; nothing before the first step. */
+export function headline(stage: Stage): string {
+  const step = stage.current.value;
+  return step ? sentences(stage, step)[0]! : "";
 }
 
 function sentences(stage: Stage, step: Step): string[] {

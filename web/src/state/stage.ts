@@ -17,7 +17,9 @@ export type Origin =
   | { kind: "preset"; id: string }
   | { kind: "expression"; source: string; title?: string }
   | { kind: "trace"; title: string; session?: string } // the session that the address names
-  | { kind: "lesson"; id: string };
+  | { kind: "lesson"; id: string }
+  // A point of the playground's data, after so many steps of training.
+  | { kind: "point"; title: string; train: string; trained: number; point: number };
 
 export interface Scene {
   origin: Origin;
@@ -54,6 +56,7 @@ export interface Standing {
   grads: (number | null)[]; // what has arrived; null before anything has
   arrived: number[]; // how many contributions have
   visited: number; // edges
+  pushed?: Record<number, number>[]; // by node and argument: what was handed back last
   // By hand: which local derivatives may be seen, by node and argument, and which gradients are
   // asked for.
   locals?: boolean[][];
@@ -76,6 +79,8 @@ export class Stage extends Walker {
   readonly selection = signal<Selection>(null);
   readonly picked = signal(0); // how often something was picked in the drawing
   readonly drawing = signal<Drawing>("nodes");
+  /** What of the walk is seen: early lessons have values only, or the numbers on edges as well. */
+  readonly shows = signal<"values" | "edges" | "all">("all");
   /** Whether the order lab is open: then its visits are walked. */
   readonly lab = signal(false);
   /** Of the order lab: the order tried (null: none yet), and `=` instead of `+=`. */
@@ -88,6 +93,9 @@ export class Stage extends Walker {
   readonly graph = computed(() => this.numbers.value.graph);
   private readonly rightSteps = computed<Step[]>(() => stepsOf(this.numbers.value));
   readonly steps = computed<Step[]>(() => {
+    if (this.shows.value !== "all") {
+      return this.rightSteps.value.filter(({ phase }) => phase === "forward");
+    }
     if (!this.lab.value) return this.rightSteps.value;
     const numbers = this.numbers.value;
     return orderSteps(numbers, this.order.value ?? computedOrder(numbers), this.overwrite.value);
@@ -97,6 +105,12 @@ export class Stage extends Walker {
       this.byHand.value?.standing.value ??
       standingAt(this.graph.value, this.steps.value, this.position.value),
   );
+  /** As it is drawn: what is on its way has not arrived. */
+  readonly inSight = computed<Standing>(() => {
+    const flight = this.flight.value;
+    if (!flight || flight.undone) return this.standing.value;
+    return standingAt(this.graph.value, this.steps.value, flight.step);
+  });
   /** Of the steps done, the one that made the first NaN or infinity. */
   readonly cause = computed(() => {
     const { values } = this.numbers.value;
@@ -123,6 +137,7 @@ export class Stage extends Walker {
       this.change.value = null;
       this.selection.value = null;
       this.position.value = 0;
+      this.land();
       this.order.value = null;
       this.overwrite.value = false;
     });
@@ -227,6 +242,7 @@ export class Stage extends Walker {
     const atEnd = this.position.value === this.steps.value.length;
     const forward = this.phase.value === "forward";
     batch(() => {
+      this.land();
       change();
       const last = this.steps.value.length;
       this.position.value = atEnd
@@ -313,6 +329,7 @@ function standingAt(graph: Graph, steps: Step[], position: number): Standing {
     grads: new Array<number | null>(count).fill(null),
     arrived: new Array<number>(count).fill(0),
     visited: 0,
+    pushed: graph.nodes.map(() => ({})),
   };
   for (const step of steps.slice(0, position)) {
     if (step.phase === "forward") standing.known[step.node] = true;
@@ -324,6 +341,7 @@ function standingAt(graph: Graph, steps: Step[], position: number): Standing {
         standing.grads[push.edge.source] = push.after;
         standing.arrived[push.edge.source]! += 1;
         standing.visited += 1;
+        standing.pushed![push.edge.node]![push.edge.argument] = push.amount;
       }
     }
   }

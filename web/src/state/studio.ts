@@ -2,7 +2,7 @@
 
 import { batch, effect, signal } from "@preact/signals";
 
-import { parse } from "../engine/expressions";
+import { notesOf, parse } from "../engine/expressions";
 import { tables } from "../engine/tables";
 import type { Message, Mistake } from "../engine/types";
 import { announce } from "./announce";
@@ -28,10 +28,15 @@ export const theme = signal<Theme>(recall<Theme>("theme") ?? "auto");
 /** Graph as a drawing or as a table. */
 export const asTable = signal(false);
 export const helpOpen = signal(false);
+/** The graph alone fills the screen, with large type. */
+export const presenting = signal(false);
 /** What must be told and does not go away by itself. */
 export const notices = signal<Message[]>([]);
 /** What is wrong with what was typed, and the text it is about. */
 export const mistake = signal<{ source: string; mistake: Mistake } | null>(null);
+
+/** What its author may not have meant, of the expression that is open. */
+export const remarks = signal<Message[]>([]);
 
 effect(() => {
   const root = globalThis.document?.documentElement;
@@ -39,6 +44,14 @@ effect(() => {
   if (theme.value === "auto") delete root.dataset.theme;
   else root.dataset.theme = theme.value;
 });
+
+/** Show the graph alone, on the whole screen where the browser lets us; or the page again. */
+export function present(wanted: boolean): void {
+  presenting.value = wanted;
+  document.documentElement.toggleAttribute("data-presenting", wanted);
+  if (wanted) document.documentElement.requestFullscreen?.().catch(() => undefined);
+  else if (document.fullscreenElement) void document.exitFullscreen();
+}
 
 export function setTheme(wanted: Theme): void {
   theme.value = wanted;
@@ -82,6 +95,7 @@ export function openSource(
   const { graph, values: given, assumed } = found;
   batch(() => {
     mistake.value = null;
+    remarks.value = origin.kind === "expression" ? notesOf(found) : [];
     place.value = { kind: "graph" };
     stage.open({ origin, graph, given, assumed });
   });
@@ -98,6 +112,6 @@ export const openers = {
 
 export function titleOf(origin: Origin): string {
   if (origin.kind === "preset") return say(`preset.${origin.id}.title`);
-  if (origin.kind === "trace") return origin.title;
+  if (origin.kind === "trace" || origin.kind === "point") return origin.title;
   return (origin.kind === "expression" && origin.title) || say("page.ownGraph");
 }

@@ -3,7 +3,8 @@
 import { batch, computed, signal } from "@preact/signals";
 
 import type { Edge, Step } from "../engine/types";
-import { planOf, type Plans } from "../layout/nested";
+import { matrixBox } from "../layout/matrix";
+import { planOf, type Plans, type SizeOf } from "../layout/nested";
 import {
   type Counterpart,
   type Finding,
@@ -65,6 +66,7 @@ const unmarked: Marks = { broken: false, sick: [] };
 export type TraceStep = Pick<Step, "phase" | "node">;
 
 const wholeInSight = 40; // operations: a graph as small begins with everything open
+const fewMatrices = 24; // operations: a graph as small begins with its arrays as matrices
 const fewItems = 30; // a single outermost module is open from the start if it has no more
 
 export class TraceStage extends Walker<TraceStep> {
@@ -81,7 +83,15 @@ export class TraceStage extends Walker<TraceStep> {
   private plans: Plans = new Map();
   readonly plan = computed(() => {
     const found = this.document.value;
-    return found && planOf(found.outline, 0, this.open.value, this.plans);
+    return found && planOf(found.outline, 0, this.open.value, this.plans, this.sizeOf.value);
+  });
+  /** Arrays stand in the boxes as matrices. */
+  readonly matrices = signal(false);
+  private readonly sizeOf = computed((): SizeOf | undefined => {
+    const grads = this.sweep.value?.grads;
+    return this.matrices.value
+      ? (node) => matrixBox(this.node(node).metas[0]!.shape, Boolean(grads?.get(node)?.[0]))
+      : undefined;
   });
 
   readonly sweep = computed<Sweep | undefined>(
@@ -197,6 +207,9 @@ export class TraceStage extends Walker<TraceStep> {
     this.plans = new Map();
     const [open, selection] = document.seen ?? [openAtFirst(document.outline), null];
     this.open.value = open;
+    // Two traces side by side are compared by colour.
+    this.matrices.value =
+      !document.trace.comparison && document.outline.scopes[0]!.operations <= fewMatrices;
     this.document.value = document;
     this.selection.value = selection;
     this.wanted.value = null;

@@ -93,13 +93,7 @@ export async function openSession(id: string): Promise<void> {
     const arrays = servedArrays((path) => ask(below + path));
     const origin: Origin = { kind: "trace", title, session: id };
     openDescription({ title, description, arrays, session: id, origin });
-    nameInAddress(id);
   });
-}
-
-/** Loaded again, the page shows this session again. */
-function nameInAddress(session: string): void {
-  writeAddress(`?session=${session}${location.hash}`);
 }
 
 /** The session that the page was started with; `otherwise` where it cannot be had. */
@@ -144,7 +138,7 @@ async function findingsOf(opened: Opened): Promise<Finding[]> {
     opened.session = await upload(opened);
     if (opened.file && originNow() === opened.origin) {
       Object.assign(originNow(), { session: opened.session });
-      nameInAddress(opened.session);
+      writeAddress(`?session=${opened.session}${location.hash}`); // loaded again, it is shown again
     }
   }
   return ask<Finding[]>(`sessions/${opened.session}/health`);

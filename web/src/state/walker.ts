@@ -1,17 +1,27 @@
 // Going through a list of steps and back: what every walk has, of numbers or of tensors.
 
-import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
+import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 
 import type { Step } from "../engine/types";
 import { announce } from "./announce";
+import { animate, duration, mayMove } from "./motion";
 import { say } from "./words";
 
 export const speeds = [0.5, 1, 2, 4]; // steps in a second
+
+/** A step on its way: its number from 0, and whether it is being taken back. */
+export interface Flight {
+  step: number;
+  undone: boolean;
+}
 
 export abstract class Walker<S extends Pick<Step, "phase" | "node"> = Step> {
   readonly position = signal(0); // steps done
   readonly playing = signal(false);
   readonly speed = signal(1);
+  /** The step that is on its way; how far it has come, from 0 to 1, is in `part`. */
+  readonly flight = signal<Flight | null>(null);
+  readonly part = signal(1);
   abstract readonly steps: ReadonlySignal<S[]>;
   /** The step last done, and the one that comes next; undefined at the ends. */
   readonly current = computed(() => this.stepAt(this.position.value - 1));
@@ -19,6 +29,7 @@ export abstract class Walker<S extends Pick<Step, "phase" | "node"> = Step> {
   readonly phase = computed(() => this.current.value?.phase ?? "forward");
 
   private readonly timer: () => void;
+  private stopFlight: () => void = () => undefined;
 
   constructor() {
     this.timer = effect(() => {
@@ -32,6 +43,7 @@ export abstract class Walker<S extends Pick<Step, "phase" | "node"> = Step> {
   close(): void {
     this.playing.value = false;
     this.timer();
+    this.land();
   }
 
   /** The step last done, in words. */
@@ -48,6 +60,34 @@ export abstract class Walker<S extends Pick<Step, "phase" | "node"> = Step> {
   /** To after the step of this number; 0 is before the first. */
   jump(position: number): void {
     this.move(position);
+  }
+
+  /** To anywhere, also between two steps: the one that is not quite done is on its way. */
+  scrub(to: number): void {
+    const wanted = Math.max(0, Math.min(mayMove() ? to : Math.round(to), this.steps.value.length));
+    const position = Math.ceil(wanted);
+    const part = wanted - Math.floor(wanted);
+    batch(() => {
+      this.playing.value = false;
+      const before = this.flight.value;
+      if (position !== this.position.value) this.go(position);
+      this.land();
+      if (!part) return;
+      // The same step further on: nothing but what moves is drawn again.
+      const same = before?.step === position - 1 && !before.undone;
+      this.flight.value = same ? before : { step: position - 1, undone: false };
+      this.part.value = part;
+    });
+  }
+
+  /** After scrubbing: the step on its way goes on, or back, whichever is nearer. */
+  endScrub(): void {
+    const flight = this.flight.value;
+    const part = this.part.value;
+    if (!flight) return;
+    if (part < 0.5) this.go(flight.step);
+    this.land();
+    this.fly({ ...flight, undone: part < 0.5 }, part);
   }
 
   /** To the end of the phase we are in, or of the next one if we are at its end. */
@@ -95,8 +135,33 @@ export abstract class Walker<S extends Pick<Step, "phase" | "node"> = Step> {
       announce(say(wanted === 0 ? "walk.atStart" : "walk.atEnd"));
       return;
     }
-    this.position.value = wanted;
+    const by = wanted - this.position.value;
+    batch(() => {
+      this.position.value = wanted;
+      this.land();
+      if (Math.abs(by) === 1) this.fly({ step: by > 0 ? wanted - 1 : wanted, undone: by < 0 });
+    });
     announce(this.narrate());
+  }
+
+  /** Let a step be seen on its way; `from`: it has come so far already. */
+  private fly(flight: Flight, from = flight.undone ? 1 : 0): void {
+    if (!mayMove()) return;
+    const time = this.playing.value ? Math.min(duration, 800 / this.speed.value) : duration;
+    const goal = flight.undone ? 0 : 1;
+    this.flight.value = flight;
+    this.part.value = from;
+    this.stopFlight = animate(time * Math.abs(goal - from), (part) => {
+      this.part.value = from + (goal - from) * part;
+      if (part === 1) this.land();
+    });
+  }
+
+  /** What was on its way is there. */
+  protected land(): void {
+    this.stopFlight();
+    this.flight.value = null;
+    this.part.value = 1;
   }
 
   /** The position after the forward phase. */

@@ -1,5 +1,6 @@
 // The page.
 
+import { own } from "../engine/own";
 import { announced } from "../state/announce";
 import { dismissNotices, notices, place } from "../state/studio";
 import { say, sayMessage } from "../state/words";
@@ -8,16 +9,22 @@ import { Help } from "./help";
 import { places } from "./places";
 import { Workbench } from "./workbench";
 
+/** Places where there is no panel beside the graph: what the way past the head leads to. */
+const withoutPanel: Record<string, string> = {
+  lesson: "page.skipToLesson",
+  playground: "page.skipToTraining",
+};
+
 export function App() {
   const { kind } = place.value;
   const Place = places[kind] ?? Workbench;
-  const inLesson = kind === "lesson";
+  const skipTo = own(withoutPanel, kind);
   return (
     <>
       <a class="skip" href="#main" onClick={skip("main")}>
-        {say(inLesson ? "page.skipToLesson" : "page.skip")}
+        {say(skipTo ?? "page.skip")}
       </a>
-      {!inLesson && (
+      {!skipTo && (
         <a class="skip" href="#panel" onClick={skip("panel")}>
           {say("page.skipToPanel")}
         </a>

@@ -13,22 +13,26 @@ export function Counters() {
     (sum, step) => sum + (step.phase === "backward" ? step.pushes.length : 0),
     0,
   );
+  const { visited } = stage.standing.value;
   return (
-    <dl class="counters">
+    <details class="drawer">
+      <summary>
+        {say("count.title")} <span>{say("count.short", { visited, edges })}</span>
+      </summary>
+      <dl class="counters">
       <div>
         <dt>{say("count.paths")}</dt>
         <dd data-count="paths">{say("count.pathsOf", { paths: countText(countPaths(graph)) })}</dd>
       </div>
       <div>
         <dt>{say("count.edges")}</dt>
-        <dd data-count="edges">
-          {say("count.edgesOf", { visited: stage.standing.value.visited, edges })}
-        </dd>
+        <dd data-count="edges">{say("count.edgesOf", { visited, edges })}</dd>
       </div>
       <div>
         <dt>{say("count.sweeps")}</dt>
         <dd data-count="sweeps">{say("count.sweepsOf", { count: leaves })}</dd>
       </div>
-    </dl>
+      </dl>
+    </details>
   );
 }

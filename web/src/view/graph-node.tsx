@@ -1,40 +1,59 @@
 // One node of the drawing: name, op, value, gradient, gates, and which way to move a leaf.
 
+import { useEffect, useRef } from "preact/hooks";
+
 import { gatesOf } from "../engine/formulas";
 import { shortNumber } from "../engine/numbers";
 import type { Box } from "../layout/sheet";
 import { wayDown } from "../state/narrate";
-import type { Stage } from "../state/stage";
+import type { Stage, Standing } from "../state/stage";
 import { say } from "../state/words";
-import { asIs, classNames, drawnOp, shortened, signed, signOf, within } from "./text";
+import {
+  asIs,
+  classNames,
+  drawnOp,
+  nameParts,
+  shortened,
+  signed,
+  signOf,
+  within,
+} from "./text";
 import { LeafInput } from "./leaf";
 import { asButton } from "./parts";
+import { draggable, LeafSlider } from "./scrub";
 import { useStage } from "./stage";
 
-export function NodeView({ box, width, height }: { box: Box; width: number; height: number }) {
+const rows = { name: 23, value: 49, grad: 73 }; // baselines
+
+interface Place {
+  box: Box;
+  width: number;
+  height: number;
+  down: boolean;
+  far: boolean; // it is small: fewer texts, and larger ones
+}
+
+export function NodeView(props: Place) {
+  const { box, width, height } = props;
   const stage = useStage();
   const { node } = box;
   const graph = stage.graph.value;
-  const shown = stage.standing.value;
+  const standing = stage.standing.value;
   const name = stage.name(node);
   const leaf = graph.nodes[node]!.op === "";
   const onEdges = stage.drawing.value === "edges";
-  const known = shown.known[node]!;
+  const known = standing.known[node]!;
   const value = stage.numbers.value.values[node]!;
-  const grad = shown.grads[node]!;
-  const arrived = shown.arrived[node]!;
-  const expected = stage.expected.value[node]!;
-  const complete = arrived > 0 && arrived === expected;
-  const change = stage.change.value;
-  const before = change && known ? change.before.values[node]! : value;
-  const changed = !Object.is(before, value);
-  const worn = gatesOf(graph, node).filter((gate) => !onEdges || gate === "adder");
+  const grad = standing.grads[node]!;
+  const complete = isComplete(stage, standing, node);
+  const gates = stage.shows.value === "values" ? [] : gatesOf(graph, node);
+  const worn = gates.filter((gate) => !onEdges || gate === "adder");
   const chosen = isSelected(stage, node);
   const cause = stage.cause.value?.node === node;
   const classes = classNames({
     node: true,
     leaf,
-    later: !known,
+    later: !stage.inSight.value.known[node],
     inside: stage.opened.value.some(({ nodes }) => nodes.includes(node)),
     now: stage.current.value?.node === node,
     next: stage.next.value?.node === node,
@@ -44,41 +63,23 @@ export function NodeView({ box, width, height }: { box: Box; width: number; heig
   if (cause) worn.push("cause");
   const selection = stage.selection.value;
   const editing = leaf && selection?.kind === "node" && selection.node === node;
-  const op = onEdges || leaf ? "" : drawnOp(graph, node);
-  const way = leaf && complete ? say(`node.way.${wayDown(grad!)}`) : "";
-  const waits = arrived > 0 && arrived < expected;
-  const partial = waits ? say("node.partial", { arrived, expected }) : "";
-  const left = onEdges ? 20 : 11;
-  const right = width - (onEdges ? 18 : 11);
-  const room = right - left;
-  const shownValue = !known
-    ? "?"
-    : (changed ? `${shortNumber(before)} → ` : "") + shortNumber(value);
-  const shownGrad = say("node.grad", {
-    grad: grad !== null ? signed(grad) : shown.open?.[node] ? "?" : "·",
-  });
   const spoken = [
     name,
     leaf ? say("node.leaf") : drawnOp(graph, node),
     known ? say("node.valueIs", { value: shortNumber(value) }) : say("node.noValue"),
     grad !== null && say("node.gradIs", { grad: shortNumber(grad) }),
-    partial,
+    waiting(stage, standing, node),
     ...worn.map((gate) => say(`gate.${gate}`)),
   ];
-  const atEnd = (kind: string, y: number, text: string) =>
-    text && (
-      <text {...(kind === "sign" ? asIs : {})} class={kind} x={right} y={y} text-anchor="end">
-        {text}
-      </text>
-    );
   return (
     <g class={classes} transform={`translate(${box.x} ${box.y})`}>
       <rect
         class="box"
         width={width}
         height={height}
-        rx={onEdges ? height / 2 : 10}
+        rx={onEdges ? height / 2 : 12}
         {...asButton(() => stage.pick({ kind: "node", node }))}
+        {...(leaf && draggable(stage, node))}
         aria-pressed={chosen}
         aria-label={spoken.filter(Boolean).join(", ")}
         data-node={name}
@@ -86,57 +87,144 @@ export function NodeView({ box, width, height }: { box: Box; width: number; heig
         data-grad={grad ?? ""}
         data-complete={complete}
       />
-      {editing && (
-        <foreignObject x={6} y={27} width={width - 12} height={21}>
-          <LeafInput node={node} />
-        </foreignObject>
+      {leaf && !editing && (
+        <LeafSlider node={node} x={onEdges ? 16 : 6} y={rows.value - 20} width={width * 0.66} />
       )}
+      {editing && <LeafField node={node} width={width} />}
+      <NodeTexts {...props} editing={editing} />
       <g aria-hidden="true">
-        {/* The label of the box says it all, in words. */}
-        <text {...asIs} class="name" x={left} y={21}>
-          {shortened(name, Math.floor((room + 3) / 8.5) - Math.max(op.length, way.length) - 1)}
-        </text>
-        {atEnd("sign", 21, op)}
-        {!editing && (
-          <text
-            class={changed ? "value changed" : "value"}
-            x={left}
-            y={41}
-            {...within(shownValue, room - partial.length * 6.8, changed ? 7 : 8.5)}
-          >
-            {shownValue}
-          </text>
-        )}
-        <text
-          class={`grad ${grad === null ? "none" : signOf(grad)}`}
-          x={left}
-          y={61}
-          {...within(shownGrad, room, 8.5)}
-        >
-          {shownGrad}
-        </text>
-        {atEnd("partial", 41, partial)}
-        {atEnd("way", 21, way)}
-        {worn.map((kind) => (
-          <Badge
-            key={kind}
-            kind={kind}
-            right={kind === "cause" ? 82 : right + 3}
-            y={kind === "cause" || kind === "adder" ? height - 8 : -9}
-          />
-        ))}
+        {worn.map((kind) => {
+          // Where edges go down there is no room for them, and far away they are not read: then
+          // Inspect has them.
+          if ((props.down || props.far) && kind !== "cause") return null;
+          return <Badge key={kind} kind={kind} {...props} />;
+        })}
       </g>
     </g>
   );
 }
 
-function Badge({ kind, right, y }: { kind: string; right: number; y: number }) {
+/** The leaf's number as a field; it has the focus if it was asked for in the drawing. */
+function LeafField({ node, width }: { node: number; width: number }) {
+  const stage = useStage();
+  const field = useRef<SVGForeignObjectElement>(null);
+  useEffect(
+    () =>
+      stage.picked.subscribe((times) => {
+        const input = field.current?.querySelector("input");
+        if (times > 0 && document.activeElement?.closest("[data-node]")) input?.select();
+      }),
+    [],
+  );
+  return (
+    <foreignObject ref={field} x={6} y={rows.value - 20} width={width - 12} height={27}>
+      <LeafInput node={node} />
+    </foreignObject>
+  );
+}
+
+/** What is written in the box. The label of the box says it all, in words. */
+function NodeTexts({ box: { node }, width, far, editing }: Place & { editing: boolean }) {
+  const stage = useStage();
+  const graph = stage.graph.value;
+  const shown = stage.inSight.value;
+  const leaf = graph.nodes[node]!.op === "";
+  const onEdges = stage.drawing.value === "edges";
+  const known = shown.known[node]!;
+  const value = stage.numbers.value.values[node]!;
+  const grad = shown.grads[node]!;
+  const change = stage.change.value;
+  const before = change && known ? change.before.values[node]! : value;
+  const changed = !Object.is(before, value);
+  const op = onEdges || leaf ? "" : drawnOp(graph, node);
+  const way = leaf && !far && isComplete(stage, shown, node) ? say(`node.way.${wayDown(grad!)}`) : "";
+  const partial = waiting(stage, shown, node);
+  const left = onEdges ? 22 : 11;
+  const right = width - (onEdges ? 20 : 10);
+  const room = right - left;
+  const shownValue = known ? shortNumber(value) : "?";
+  const earlier = changed ? say("node.was", { value: shortNumber(before) }) : "";
+  const fits = shownValue.length * 10.9 + earlier.length * 7.9 + 4 <= room;
+  const was = far ? "" : fits && earlier ? earlier : partial;
+  const shownGrad = grad !== null ? signed(grad) : shown.open?.[node] ? "?" : "·";
+  const atEnd = (kind: string, y: number, text: string) =>
+    text && (
+      <text {...(kind === "sign" ? asIs : {})} class={kind} x={right} y={y} text-anchor="end">
+        {text}
+      </text>
+    );
+  const letter = far ? { name: 15, value: 15, grad: 15 } : { name: 9, value: 10.9, grad: 9.7 };
+  const words = far ? ["", ""] : say("node.grad", { grad: "\n" }).split("\n");
+  const letters = Math.floor((room + 3) / letter.name) - Math.max(op.length, way.length) - 1;
+  return (
+    <g aria-hidden="true">
+      <NodeName name={shortened(stage.name(node), letters)} x={left} />
+      {atEnd("sign", rows.name, op)}
+      {!editing && (
+        <text
+          class={changed ? "value changed" : "value"}
+          x={left}
+          y={rows.value}
+          {...within(shownValue, room - (was.length && was.length * 7.9 + 4), letter.value)}
+        >
+          {shownValue}
+        </text>
+      )}
+      {leaf && !editing && (
+        <path class="dots" d={`M${left} ${rows.value + 5}h${Math.min(room, shownValue.length * 10.8)}`} />
+      )}
+      {stage.shows.value === "all" && (
+        <text
+          class={`grad ${grad === null ? "none" : signOf(grad)}`}
+          x={left}
+          y={rows.grad}
+          {...within(shownGrad + words.join(""), room, letter.grad)}
+        >
+          <tspan class="word">{words[0]}</tspan>
+          {shownGrad}
+          <tspan class="word">{words[1]}</tspan>
+        </text>
+      )}
+      {!editing && atEnd(was === earlier ? "was" : "partial", rows.value, was)}
+      {atEnd("way", rows.name, way)}
+    </g>
+  );
+}
+
+/** Numbers in a name are subscripts. */
+function NodeName({ name, x }: { name: string; x: number }) {
+  const parts = nameParts(name);
+  return (
+    <text {...asIs} class="name" x={x} y={rows.name}>
+      {parts.map((part, i) => (
+        <tspan key={i} {...(i % 2 ? { class: "sub", dy: 4 } : i ? { dy: -4 } : {})}>
+          {part}
+        </tspan>
+      ))}
+    </text>
+  );
+}
+
+const isComplete = (stage: Stage, { arrived }: Standing, node: number): boolean =>
+  arrived[node]! > 0 && arrived[node] === stage.expected.value[node];
+
+/** How many of its contributions a gradient has, while some are missing. */
+function waiting(stage: Stage, standing: Standing, node: number): string {
+  const arrived = standing.arrived[node]!;
+  const expected = stage.expected.value[node]!;
+  return arrived > 0 && arrived < expected ? say("node.partial", { arrived, expected }) : "";
+}
+
+/** On the border of its box, where no edge and no number is; the cause of a NaN stands below. */
+function Badge({ kind, width, height }: Place & { kind: string }) {
   const text = say(`gate.${kind}`);
-  const width = text.length * 5.9 + 14;
+  const wide = text.length * 7.3 + 16;
+  const x = kind === "cause" ? 4 : width - wide - 8;
+  const y = kind === "cause" ? height + 4 : kind === "adder" ? height - 10 : -14;
   return (
     <g class={`badge ${kind}`}>
-      <rect x={right - width} y={y} width={width} height={17} rx={8.5} />
-      <text x={right - width / 2} y={y + 12} text-anchor="middle">
+      <rect x={x} y={y} width={wide} height={20} rx={10} />
+      <text x={x + wide / 2} y={y + 14.5} text-anchor="middle">
         {text}
       </text>
     </g>

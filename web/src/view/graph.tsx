@@ -1,57 +1,88 @@
 // The graph of a stage as a drawing.
 
-import { effect, useComputed } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { effect, useComputed, useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 
 import { effectText } from "../engine/formulas";
-import { edgeListsOf, sameEdge } from "../engine/graph";
+import { edgesOf, pull, sameEdge } from "../engine/graph";
 import { shortNumber } from "../engine/numbers";
-import type { Computed } from "../engine/types";
-import { type Line, type Sheet, sheetOf } from "../layout/sheet";
+import type { Computed, Edge, Graph, Step } from "../engine/types";
+import { boundsOf, joined, overlap, type Rect } from "../layout/labels";
+import { type Line, type Sheet, sheetOf, type Written } from "../layout/sheet";
+import { strokeOf } from "../layout/strokes";
 import type { Drawing, Selection } from "../state/stage";
 import { say } from "../state/words";
 import { EdgeView } from "./graph-edge";
+import { MagnitudeLegend, PathLegend } from "./graph-legend";
 import { NodeView } from "./graph-node";
-import { margin, usePanZoom, type View, ZoomButtons } from "./panzoom";
-import { pathText } from "./parts";
+import { Tokens } from "./graph-tokens";
+import { MiniMap } from "./minimap";
+import { foot, margin, usePanZoom, type View, ZoomButtons } from "./panzoom";
+import { useRegion } from "./region";
 import { useStage } from "./stage";
-import { signed } from "./text";
+import { classNames, drawnOp, signed } from "./text";
 
-const measures = { boxWidth: 134, boxHeight: 72, down: 28 };
-const zooms = { least: 0.15, most: 3, fit: 1.25 };
+const box = { width: 120, widest: 236, height: 86 };
+const letter = { name: 9, edge: 8.4 }; // widths
+const above = 18; // badges stand above their boxes, and below
+const zooms = { least: 0.15, most: 3, fit: 1.35 };
+const readable = 0.89; // the smallest text is then of 12 pixels
+const farAway = 0.78; // with less, nodes have fewer texts, and larger ones
+const few = 200; // nodes that are all in the page; of more, those in sight
+const narrow = 600; // pixels: below, inputs stand above what uses them
 
-/** `quiet`: the wheel scrolls the page, as it should among text; with Ctrl it zooms. */
+/** `quiet`: among text, where the keys are somebody else's. */
 export function GraphView(props: { quiet?: boolean }) {
   const stage = useStage();
-  const sheet = useComputed(() => {
-    const graph = stage.graph.value;
-    // Room for the text on edges as it is now: editing a leaf must not move the graph.
-    const gap = gapFor(stage.numbers.peek(), stage.drawing.value);
-    return sheetOf(graph, { ...measures, gap });
-  });
-  // The walk stays in sight.
+  const down = useSignal(false);
+  const sheet = useComputed(() =>
+    // Room for the texts as they are now: editing a leaf must not move the graph.
+    sheetFor(stage.graph.value, stage.numbers.peek(), stage.drawing.value, down.value),
+  );
+  // The walk stays in sight: who hands on, who receives, and if there is room who comes next. It
+  // begins where the first number is computed.
   const follow = (): void => {
-    const at = stage.current.value?.node;
-    const spot = at === undefined ? undefined : sheet.peek().boxes[at];
-    if (spot) canvas.show({ ...spot, width: measures.boxWidth, height: measures.boxHeight });
+    const next = stage.next.value;
+    const at = stage.current.value ?? next;
+    if (!at) return;
+    const parts = (step: Step): Rect[] => partsOf(sheet.peek(), stage.graph.peek(), step);
+    canvas.show(parts(at), next && parts(next).reduce(joined));
   };
   const canvas = usePanZoom({
     owner: stage,
-    fitted: (box, whole) => fitted(sheet.peek(), box, whole),
+    fitted: (frame, whole) => fitted(sheet.peek(), frame, whole),
     fittedTo: follow,
     unselect: () => stage.select(null),
     zooms,
     quiet: props.quiet,
   });
   useEffect(() => effect(follow), [stage]);
-  useEffect(() => sheet.subscribe(() => canvas.fit()), [stage]);
+  // Before anything is seen, or the map would come later and move what stands beside it.
+  useLayoutEffect(() => {
+    down.value = canvas.frame.current!.clientWidth < narrow;
+    return sheet.subscribe(() => canvas.fit());
+  }, [stage]);
+  useEffect(() => {
+    const frame = canvas.frame.current!;
+    const watcher = new ResizeObserver(() => (down.value = frame.clientWidth < narrow));
+    watcher.observe(frame);
+    return () => watcher.disconnect();
+  }, [stage]);
+  const far = useComputed(() => canvas.view.value.zoom < farAway);
+  const { moved, region } = useRegion(canvas, stage, () => sheet.peek());
+  const part = useComputed(() =>
+    props.quiet || sheet.value.boxes.length <= few
+      ? sheet.value
+      : partOf(sheet.value, region.value.spot),
+  );
 
-  const { x, y, zoom } = canvas.view.value;
-  const { boxes, lines, boxWidth, boxHeight } = sheet.value;
+  const { boxWidth, boxHeight } = sheet.value;
+  const { boxes, lines } = part.value;
   const graph = stage.graph.value;
+  const about = { root: stage.name(graph.root), count: graph.nodes.length };
   return (
     <div
-      class={`graph${canvas.dragging.value ? " dragging" : ""}`}
+      class={classNames({ graph: true, dragging: canvas.dragging.value, far: far.value })}
       ref={canvas.frame}
       onPointerDown={canvas.startDrag}
       onFocusIn={canvas.reveal}
@@ -61,36 +92,36 @@ export function GraphView(props: { quiet?: boolean }) {
         width="100%"
         height="100%"
         role="group"
-        aria-label={say("view.graph", { root: stage.name(graph.root), count: graph.nodes.length })}
+        aria-label={say(sheet.value.down ? "view.graphDown" : "view.graph", about)}
       >
-        <g transform={`translate(${x} ${y}) scale(${zoom})`}>
+        <g ref={moved}>
           {ordered(lines, stage.selection.value).map((line) => (
-            <EdgeView key={`${line.edge.node}.${line.edge.argument}`} line={line} />
+            <EdgeView
+              key={`${line.edge.node}.${line.edge.argument}`}
+              line={line}
+              down={sheet.value.down}
+            />
           ))}
-          {boxes.map((box) => (
-            <NodeView key={box.node} box={box} width={boxWidth} height={boxHeight} />
+          {boxes.map((spot) => (
+            <NodeView
+              key={spot.node}
+              box={spot}
+              width={boxWidth}
+              height={boxHeight}
+              down={sheet.value.down}
+              far={far.value}
+            />
           ))}
+          <Tokens lines={sheet.value.lines} />
         </g>
       </svg>
       <PathLegend />
-      <ZoomButtons {...canvas} />
+      <div class="foot">
+        <MagnitudeLegend />
+        <MiniMap sheet={sheet.value} canvas={canvas} />
+        <ZoomButtons {...canvas} />
+      </div>
     </div>
-  );
-}
-
-/** The selected path with its product. */
-function PathLegend() {
-  const stage = useStage();
-  const selection = stage.selection.value;
-  if (selection?.kind !== "path") return null;
-  const { factors, product } = selection.path;
-  return (
-    <p class="legend" translate={false}>
-      {pathText(stage, selection.path)}{" "}
-      <span class="product">
-        {factors.map(shortNumber).join(" × ")} = {shortNumber(product)}
-      </span>
-    </p>
   );
 }
 
@@ -102,32 +133,85 @@ function ordered(lines: Line[], selection: Selection): Line[] {
   return [...lines.filter((line) => !isChosen(line)), ...lines.filter(isChosen)];
 }
 
-function gapFor({ graph, locals, grads }: Computed, drawing: Drawing): number {
-  const widths = edgeListsOf(graph)
-    .flat()
-    .map((edge) => {
-      const local = locals[edge.node]![edge.argument]!;
-      const amount = signed(grads[edge.node]! * local);
-      // An operation at one end, what is handed back at the other.
-      const text =
-        drawing === "edges" ? effectText(graph, edge) + amount : `×${shortNumber(local)}`;
-      const ghost = say("edge.ghost", { amount });
-      return Math.max(46 + 7.4 * text.length, 20 + 7.2 * ghost.length);
-    });
-  return Math.min(200, Math.max(68, ...widths));
+// -- how much room things need --------------------------------------------------------------------
+
+function sheetFor(graph: Graph, numbers: Computed, drawing: Drawing, down: boolean): Sheet {
+  const titles = graph.nodes.map(({ label, op }, node) => {
+    // Beside a leaf's name it says which way to move it.
+    const beside = op ? drawnOp(graph, node) : say("node.way.lower");
+    return (label.length + beside.length + 2) * letter.name;
+  });
+  const boxWidth = Math.min(box.widest, Math.max(box.width, 20 + Math.max(...titles)));
+  const written = (edge: Edge): Written => writtenOn(numbers, edge, drawing);
+  return sheetOf(
+    graph,
+    {
+      boxWidth,
+      boxHeight: box.height,
+      ...(down ? { gap: 76 } : { gap: 78, mostGap: 212 }),
+      rows: down ? 46 : 32,
+      down,
+      textHeight: 14,
+    },
+    written,
+  );
 }
 
-function fitted(sheet: Sheet, box: HTMLElement, small = false): View {
-  const width = box.clientWidth - 2 * margin;
-  const height = box.clientHeight - 2 * margin;
-  const above = 14; // badges stand above their boxes
-  const whole = Math.min(width / sheet.width, height / (sheet.height + above));
-  // On a small screen a graph that is all in sight cannot be read: it is so when asked for.
-  const zoom = Math.min(zooms.fit * Math.max(1, width / 1400), Math.max(whole, small ? 0 : 0.6));
-  const room = box.clientWidth - sheet.width * zoom;
+/** The texts on an edge in the end, and how wide it is then. */
+function writtenOn(numbers: Computed, edge: Edge, drawing: Drawing): Written {
+  const { graph, values, locals, grads } = numbers;
+  const local = locals[edge.node]![edge.argument]!;
+  const amount = pull(graph, values, edge.node, grads[edge.node]!)[edge.argument]!;
+  const text = drawing === "edges" ? effectText(graph, edge) : `×${shortNumber(local)}`;
+  const handed = [say("edge.ghost", { amount: signed(amount) }), lands(amount)];
   return {
-    zoom,
-    x: room > 2 * margin ? room / 2 : margin,
-    y: Math.max(margin, (box.clientHeight - (sheet.height - above) * zoom) / 2),
+    local: text.length * letter.edge,
+    pushed: Math.max(...handed.map((one) => one.length)) * letter.edge,
+    stroke: strokeOf(amount).width,
   };
 }
+
+/** What is handed back as it is added to what is there. */
+export const lands = (amount: number): string => say("edge.lands", { amount: signed(amount) });
+
+// -- the view -------------------------------------------------------------------------------------
+
+/** Where the nodes of a step are: the one it is about, then its inputs, the nearest first. */
+function partsOf(sheet: Sheet, graph: Graph, step: Step): Rect[] {
+  const spot = (node: number): Rect => ({
+    ...sheet.boxes[node]!,
+    width: sheet.boxWidth,
+    height: sheet.boxHeight,
+  });
+  const first = spot(step.node);
+  if (step.phase === "seed") return [first];
+  const distance = (one: Rect): number => Math.hypot(one.x - first.x, one.y - first.y);
+  const others = edgesOf(graph, step.node).map(({ source }) => spot(source));
+  return [first, ...others.sort((one, other) => distance(one) - distance(other))];
+}
+
+/** The boxes and the lines that are there. */
+function partOf(sheet: Sheet, spot: Rect): Pick<Sheet, "boxes" | "lines"> {
+  const { boxWidth: width, boxHeight: height } = sheet;
+  return {
+    boxes: sheet.boxes.filter(({ x, y }) => overlap({ x, y, width, height }, spot)),
+    lines: sheet.lines.filter(({ points }) => overlap(boundsOf(points), spot)),
+  };
+}
+
+function fitted(sheet: Sheet, frame: HTMLElement, small = false): View {
+  const width = frame.clientWidth - 2 * margin;
+  const height = frame.clientHeight - margin - foot;
+  const whole = Math.min(width / sheet.width, height / (sheet.height + 2 * above));
+  // A graph that is all in sight but cannot be read is so only when asked for.
+  const least = small ? 0 : readable;
+  const zoom = Math.min(zooms.fit * Math.max(1, width / 1400), Math.max(whole, least));
+  const place = (room: number, size: number, from: number): number =>
+    Math.max(from, (room - size * zoom) / 2);
+  return {
+    zoom,
+    x: place(frame.clientWidth, sheet.width, margin),
+    y: place(frame.clientHeight - foot + margin, sheet.height, margin + above * zoom),
+  };
+}
+

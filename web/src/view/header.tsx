@@ -4,8 +4,7 @@ import { useSignal } from "@preact/signals";
 
 import { tables } from "../engine/tables";
 import { list, offered, openLesson } from "../lessons/library";
-import { currentAddress, originNow } from "../state/address";
-import { announce } from "../state/announce";
+import { originNow } from "../state/address";
 import { boot } from "../state/boot";
 import { saveCopy } from "../state/export";
 import {
@@ -19,7 +18,9 @@ import {
   titleOf,
 } from "../state/studio";
 import { language, say, speak } from "../state/words";
+import { Icon } from "./icon";
 import { GlyphButton } from "./parts";
+import { Share } from "./share";
 import { OpenTrace } from "./trace/open";
 
 const { presets } = tables;
@@ -28,11 +29,16 @@ const groups = [...new Set(presets.map((preset) => preset.group))];
 export function Header() {
   const origin = originNow();
   const open = origin.kind === "preset" ? origin.id : "";
+  const menu = useSignal(false);
   return (
     <header class="head">
-      <h1>{say("page.title")}</h1>
+      <h1>
+        <Logo />
+        {say("page.title")}
+      </h1>
+      <Places />
       <label class="preset">
-        <span>{say("page.presets")}</span>
+        <span class="hidden">{say("page.presets")}</span>
         <select
           value={open}
           onChange={(event) => openPreset(event.currentTarget.value)}
@@ -52,9 +58,18 @@ export function Header() {
           ))}
         </select>
       </label>
-      {boot.mode !== "widget" && <OpenTrace />}
-      {offered && <LessonSwitch />}
-      <div class="tools">
+      <button
+        type="button"
+        class="glyph menu"
+        aria-label={say("page.menu")}
+        aria-expanded={menu.value}
+        aria-controls="tools"
+        onClick={() => (menu.value = !menu.value)}
+      >
+        <Icon name={menu.value ? "close" : "menu"} />
+      </button>
+      <div class={menu.value ? "tools open" : "tools"} id="tools">
+        {boot.mode !== "widget" && <OpenTrace />}
         {boot.mode !== "widget" && <Send />}
         <Choice
           word="page.theme"
@@ -78,6 +93,56 @@ export function Header() {
   );
 }
 
+/** Two inputs, and what they make. */
+function Logo() {
+  return (
+    <svg class="logo" viewBox="0 0 24 24" width="22" height="22" aria-hidden="true">
+      <path d="M6 6.5C12 6.5 11 12 17 12M6 17.5C12 17.5 11 12 17 12" />
+      <circle cx="5" cy="6.5" r="3" />
+      <circle cx="5" cy="17.5" r="3" />
+      <circle class="result" cx="18.5" cy="12" r="4" />
+    </svg>
+  );
+}
+
+/** Where one can be: at a graph, in the lessons, in training. */
+function Places() {
+  const { kind } = place.value;
+  const found = [
+    { name: "graph", word: "page.graph", here: kind === "graph" || kind === "trace", go: toGraph },
+    ...(offered
+      ? [{ name: "lessons", word: "lesson.title", here: kind === "lesson", go: () => openLesson(list) }]
+      : []),
+    ...(boot.mode !== "widget"
+      ? [{ name: "playground", word: "play.open", here: kind === "playground", go: toTraining }]
+      : []),
+  ];
+  if (found.length < 2) return null;
+  return (
+    <nav class="places" aria-label={say("page.places")}>
+      {found.map(({ name, word, here, go }) => (
+        <button
+          key={name}
+          type="button"
+          aria-current={here ? "page" : undefined}
+          onClick={go}
+          {...{ [`data-${name}`]: true }}
+        >
+          {say(word)}
+        </button>
+      ))}
+    </nav>
+  );
+}
+
+function toGraph(): void {
+  if (place.value.kind !== "trace") place.value = { kind: "graph" };
+}
+
+function toTraining(): void {
+  if (place.value.kind !== "playground") place.value = { kind: "playground" };
+}
+
 /**
  * Not from inside a notebook: its frame has no address, and may not save files. A lesson cannot be
  * saved: it is files beside the page, and a copy is one file.
@@ -95,20 +160,6 @@ function Send() {
         </button>
       )}
     </>
-  );
-}
-
-/** To the lessons, and to the graph again. */
-function LessonSwitch() {
-  const inside = place.value.kind === "lesson";
-  const go = (): void => {
-    if (inside) place.value = { kind: "graph" };
-    else openLesson(list);
-  };
-  return (
-    <button type="button" onClick={go} data-lessons>
-      {say(inside ? "lesson.toGraph" : "lesson.title")}
-    </button>
   );
 }
 
@@ -134,41 +185,5 @@ function Choice(props: {
         ))}
       </select>
     </label>
-  );
-}
-
-/** Copies the link; where the browser does not let us, shows it to be copied. */
-function Share() {
-  const shown = useSignal("");
-  const share = async (): Promise<void> => {
-    const { address, note } = currentAddress();
-    if (note) notify(note);
-    try {
-      await navigator.clipboard.writeText(address);
-      announce(say("share.copied"));
-      shown.value = "";
-      copied.value = true;
-      setTimeout(() => (copied.value = false), 2500);
-    } catch {
-      shown.value = address;
-    }
-  };
-  const copied = useSignal(false);
-  return (
-    <>
-      <button type="button" onClick={share}>
-        {say(copied.value ? "share.copied" : "page.share")}
-      </button>
-      {shown.value && (
-        <input
-          class="address"
-          readOnly
-          value={shown.value}
-          aria-label={say("share.address")}
-          ref={(input) => input?.select()}
-          onBlur={() => (shown.value = "")}
-        />
-      )}
-    </>
   );
 }

@@ -1,12 +1,13 @@
 // What several views are made of: tables, buttons, places to type a number.
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren, JSX, Ref } from "preact";
 
 import { hasTwin } from "../engine/graph";
 import type { Edge, Path } from "../engine/types";
 import type { Stage } from "../state/stage";
 import { asTable } from "../state/studio";
 import { say } from "../state/words";
+import { Icon, type IconName } from "./icon";
 import { useStage } from "./stage";
 
 /** Columns are keys of words; the children are its rows. */
@@ -34,9 +35,15 @@ export function Table(props: {
 }
 
 /** What may be wider than there is room: it scrolls by itself, by keys too. */
-export function Scroll(props: { label: string; class?: string; children: ComponentChildren }) {
+export function Scroll(props: {
+  label: string;
+  class?: string;
+  children: ComponentChildren;
+  onKeyDown?: (event: KeyboardEvent) => void;
+}) {
   return (
     <div
+      onKeyDown={props.onKeyDown}
       class={props.class ? `scroll ${props.class}` : "scroll"}
       tabindex={0}
       role="group"
@@ -47,9 +54,19 @@ export function Scroll(props: { label: string; class?: string; children: Compone
   );
 }
 
-export function NumberInput(props: JSX.InputHTMLAttributes) {
+export function NumberInput({
+  field,
+  ...props
+}: JSX.InputHTMLAttributes & { field?: Ref<HTMLInputElement> }) {
   return (
-    <input class="number" autocomplete="off" autocapitalize="off" spellcheck={false} {...props} />
+    <input
+      ref={field}
+      class="number"
+      autocomplete="off"
+      autocapitalize="off"
+      spellcheck={false}
+      {...props}
+    />
   );
 }
 
@@ -92,7 +109,7 @@ export const pathText = (stage: Stage, { edges }: Path): string =>
 /** A button with a sign on it; what it does is its name. */
 export function GlyphButton(props: {
   word: string;
-  glyph: string;
+  glyph: string | { icon: IconName };
   off?: boolean;
   run: () => void;
 }) {
@@ -105,7 +122,11 @@ export function GlyphButton(props: {
       aria-disabled={props.off}
       onClick={props.run}
     >
-      <span aria-hidden="true">{props.glyph}</span>
+      {typeof props.glyph === "string" ? (
+        <span aria-hidden="true">{props.glyph}</span>
+      ) : (
+        <Icon name={props.glyph.icon} />
+      )}
     </button>
   );
 }
@@ -137,20 +158,28 @@ export const asButton = (run: () => void) => ({
 
 /** Follow a pointer that is down in a box until it is let go. */
 export function followPointer(
-  box: HTMLElement,
+  box: Element,
   pointer: number,
   move: (event: PointerEvent) => void,
   end: () => void,
 ): void {
-  const ends = ["pointerup", "pointercancel"];
+  const done = new AbortController();
+  const listen = (name: string, act: (event: PointerEvent) => void): void =>
+    box.addEventListener(
+      name,
+      (event) => {
+        if ((event as PointerEvent).pointerId === pointer) act(event as PointerEvent);
+      },
+      { signal: done.signal },
+    );
   const stop = (): void => {
-    box.removeEventListener("pointermove", move);
-    for (const name of ends) box.removeEventListener(name, stop);
+    done.abort();
     end();
   };
   box.setPointerCapture(pointer);
-  box.addEventListener("pointermove", move);
-  for (const name of ends) box.addEventListener(name, stop);
+  listen("pointermove", move);
+  listen("pointerup", stop);
+  listen("pointercancel", stop);
 }
 
 /** The nodes of a path, from the root down. */

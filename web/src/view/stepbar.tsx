@@ -1,9 +1,10 @@
 // Where the walk stands, and the way on.
 
 import type { Step } from "../engine/types";
-import { narrate } from "../state/narrate";
+import { standsAt, whatHappened } from "../state/narrate";
 import { speeds, type Walker } from "../state/walker";
 import { say } from "../state/words";
+import { Icon } from "./icon";
 import { GlyphButton } from "./parts";
 import { useStage } from "./stage";
 
@@ -26,17 +27,17 @@ export function StepBar(props: { walker?: Walker<Pick<Step, "phase" | "node">> }
       <div class="buttons">
         <GlyphButton
           word="walk.toPhaseStart"
-          glyph="|◀"
+          glyph={{ icon: "first" }}
           off={atStart}
           run={() => stage.startOfPhase()}
         />
         <button type="button" class="labelled" aria-disabled={atStart} onClick={() => stage.undo()}>
-          <span aria-hidden="true">◀ </span>
+          <Icon name="back" />
           {say("walk.doUndo")}
         </button>
         <GlyphButton
           word={stage.playing.value ? "walk.pause" : "walk.play"}
-          glyph={stage.playing.value ? "❚❚" : "▶▶"}
+          glyph={{ icon: stage.playing.value ? "pause" : "play" }}
           run={() => stage.togglePlay()}
         />
         <button
@@ -47,24 +48,12 @@ export function StepBar(props: { walker?: Walker<Pick<Step, "phase" | "node">> }
           data-step
         >
           {say("walk.doStep")}
-          <span aria-hidden="true"> ▶</span>
+          <Icon name="next" />
         </button>
-        <GlyphButton word="walk.toPhaseEnd" glyph="▶|" off={atEnd} run={() => stage.endOfPhase()} />
+        <GlyphButton word="walk.toPhaseEnd" glyph={{ icon: "last" }} off={atEnd} run={() => stage.endOfPhase()} />
       </div>
       <div class="track">
-        <input
-          type="range"
-          min={0}
-          max={steps}
-          value={position}
-          onInput={(event) => stage.jump(Number(event.currentTarget.value))}
-          aria-label={say("walk.jump")}
-          aria-valuetext={say("walk.position", {
-            step: position,
-            steps,
-            phase: say(`phase.${phase}`),
-          })}
-        />
+        <Track walker={stage} />
       </div>
       <span class="where">
         <span class={`phase ${phase}`}>{say(`phase.${phase}`)}</span>{" "}
@@ -87,7 +76,52 @@ export function StepBar(props: { walker?: Walker<Pick<Step, "phase" | "node">> }
   );
 }
 
-/** What the step last done did, in a sentence. */
+/** The slider: it also stops between two steps, where the one that is not quite done is seen. */
+function Track({ walker }: { walker: Walker<Pick<Step, "phase" | "node">> }) {
+  const position = walker.position.value;
+  const steps = walker.steps.value.length;
+  const flight = walker.flight.value;
+  return (
+    <input
+      type="range"
+      min={0}
+      max={steps}
+      step="any"
+      value={flight ? flight.step + walker.part.value : position}
+      onInput={(event) => walker.scrub(Number(event.currentTarget.value))}
+      onChange={() => walker.endScrub()}
+      onKeyDown={(event) => {
+        const to = {
+          ArrowRight: position + 1,
+          ArrowUp: position + 1,
+          ArrowLeft: position - 1,
+          ArrowDown: position - 1,
+          PageUp: position + 5,
+          PageDown: position - 5,
+          Home: 0,
+          End: steps,
+        }[event.key];
+        if (to === undefined) return;
+        event.preventDefault();
+        walker.jump(to);
+      }}
+      aria-label={say("walk.jump")}
+      aria-valuetext={say("walk.position", {
+        step: position,
+        steps,
+        phase: say(`phase.${walker.phase.value}`),
+      })}
+    />
+  );
+}
+
+/** What the step last done did, in a few sentences; which one it is, the bar above shows. */
 export function StepText() {
-  return <p class="steptext">{narrate(useStage())}</p>;
+  const stage = useStage();
+  return (
+    <p class="steptext">
+      <span class="hidden">{standsAt(stage)} </span>
+      {whatHappened(stage)}
+    </p>
+  );
 }

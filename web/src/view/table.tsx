@@ -5,7 +5,6 @@ import { edgesOf } from "../engine/graph";
 import { shortNumber } from "../engine/numbers";
 import { wayDown } from "../state/narrate";
 import { say } from "../state/words";
-import { pushedBy } from "./graph-edge";
 import { LeafInput } from "./leaf";
 import { EdgeLink, NodeLink, Scroll, Table } from "./parts";
 import { signed } from "./text";
@@ -19,8 +18,7 @@ export function TableView() {
   const stage = useStage();
   const graph = stage.graph.value;
   const { values, locals } = stage.numbers.value;
-  const { known, locals: seen, grads, arrived, open } = stage.standing.value;
-  const steps = stage.byHand.value ? [] : stage.steps.value.slice(0, stage.position.value);
+  const { known, locals: seen, grads, arrived, open, pushed } = stage.standing.value;
   return (
     <Scroll class="tables" label={say("view.table")}>
       <Table class="nodes" caption={say("table.nodes")} columns={nodeColumns}>
@@ -63,7 +61,7 @@ export function TableView() {
       <Table class="edges" caption={say("table.edges")} columns={edgeColumns}>
         {graph.nodes.flatMap((_, i) =>
           edgesOf(graph, i).map((edge) => {
-            const amount = pushedBy(steps, edge);
+            const amount = pushed?.[i]![edge.argument];
             return (
               <tr key={`${i}.${edge.argument}`}>
                 <th scope="row">

@@ -29,10 +29,21 @@ export const classNames = (names: Record<string, boolean>): string =>
 /** For names and formulas in SVG and MathML: no words. (In HTML: translate={false}.) */
 export const asIs = { translate: "no" } as object;
 
-/** Of a long name the end says most. */
+/** Of a long name the beginning and the end say most. */
 export function shortened(text: string, room: number): string {
-  return text.length <= room ? text : `…${text.slice(text.length - Math.max(room - 1, 3))}`;
+  if (text.length <= room) return text;
+  const left = Math.max(room - 1, 3);
+  return `${text.slice(0, Math.ceil(left / 2))}…${text.slice(text.length - Math.floor(left / 2))}`;
 }
+
+/**
+ * A name with its numbers as subscripts: `x1w1` has the parts x, 1, w, 1, and `w1_2` has w and 1,2;
+ * every second is one.
+ */
+export const nameParts = (name: string): string[] =>
+  /^[\p{L}′']+(_?\d+[\p{L}′']*)+$/u.test(name)
+    ? name.split(/_?(\d+(?:_\d+)*)/).map((part) => part.replaceAll("_", ","))
+    : [name];
 
 /** Of a text in SVG, with letters of this width: it is drawn no wider than there is room. */
 export const within = (text: string, room: number, letter: number): object =>

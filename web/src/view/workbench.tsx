@@ -1,20 +1,27 @@
-// The stage with its step bar, and the panels beside it.
+// The graph, the walk docked below it, and the panels beside it.
 
-import { useEffect } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 
-import { asTable, defaultPanel, panel, titleOf } from "../state/studio";
+import { boot } from "../state/boot";
+import { asTable, defaultPanel, panel, present, presenting, titleOf } from "../state/studio";
 import { hasWords, say } from "../state/words";
+import { Caption } from "./caption";
 import { ChangeView } from "./change";
 import { Counters } from "./counters";
 import { GraphView } from "./graph";
+import { lazy } from "./lazy";
 import { panels } from "./panels";
-import { Scroll, TableSwitch } from "./parts";
+import { GlyphButton, Scroll, TableSwitch } from "./parts";
 import { useStage } from "./stage";
 import { StepBar, StepText } from "./stepbar";
 import { TableView } from "./table";
 
+const FilmDialog = lazy(() => import("./film").then((part) => part.FilmDialog));
+
 export function Workbench() {
   const stage = useStage();
+  const saving = useSignal(false);
   const { origin } = stage.scene.value;
   const about = origin.kind === "preset" ? `preset.${origin.id}.about` : "";
   const source = origin.kind === "expression" ? origin.source : "";
@@ -48,8 +55,27 @@ export function Workbench() {
               ))}
             </fieldset>
             <TableSwitch />
+            <button type="button" onClick={() => present(true)} data-present>
+              {say("present.start")}
+            </button>
+            {boot.mode !== "widget" && (
+              <button type="button" onClick={() => (saving.value = true)} data-save-walk>
+                {say("film.open")}
+              </button>
+            )}
           </div>
+          {presenting.value && (
+            <GlyphButton word="present.end" glyph={{ icon: "close" }} run={() => present(false)} />
+          )}
         </div>
+        {asTable.value ? (
+          <TableView />
+        ) : (
+          <div class="canvas">
+            <GraphView />
+            <Caption />
+          </div>
+        )}
         {byHand ? (
           <p class="steptext" data-position={stage.position.value}>
             {say("byhand.hidden")}
@@ -58,13 +84,15 @@ export function Workbench() {
           <>
             <StepBar />
             <StepText />
+            {!stage.lab.value && <Counters />}
           </>
         )}
-        {asTable.value ? <TableView /> : <GraphView />}
-        {!byHand && <ChangeView />}
-        {!byHand && !stage.lab.value && <Counters />}
       </section>
-      <PanelArea />
+      <div class="aside">
+        <PanelArea />
+        {!byHand && <ChangeView />}
+      </div>
+      {saving.value && <FilmDialog close={() => (saving.value = false)} />}
     </div>
   );
 }
@@ -79,6 +107,21 @@ function PanelArea() {
       first = false;
     });
   }, [stage]);
+  const room = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // What one moves stays in sight when what it changed takes room from the panel.
+    const box = room.current!;
+    let height = box.clientHeight;
+    const watcher = new ResizeObserver(() => {
+      const less = box.clientHeight < height && box.clientHeight < box.scrollHeight;
+      height = box.clientHeight;
+      const held = box.contains(document.activeElement) && document.activeElement;
+      if (less && held && held !== box)
+        (held.closest("figure") ?? held).scrollIntoView({ block: "nearest" });
+    });
+    watcher.observe(box);
+    return () => watcher.disconnect();
+  }, []);
   const shown = panels.find((p) => p.name === panel.value)!;
   const Shown = shown.component;
   const move = (event: KeyboardEvent): void => {
@@ -115,6 +158,7 @@ function PanelArea() {
         role="tabpanel"
         aria-labelledby={`tab-${shown.name}`}
         tabindex={0}
+        ref={room}
       >
         <Shown />
       </div>

@@ -7,6 +7,7 @@ with numbers; the right numbers stay here.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -26,10 +27,11 @@ from gradwalk.course.checker.process import (
     printable,
     supported,
 )
+from gradwalk.course.checker.same_process import SameProcess
 from gradwalk.course.checker.trials import OUT_OF, STAGES, GraphTrial, trials
 from gradwalk.inspect.report import Report
 
-__all__ = ["CheckedFile", "CheckedStage", "check_file", "check_files", "starter"]
+__all__ = ["CheckedFile", "CheckedStage", "check_file", "check_files", "check_source", "starter"]
 
 LARGEST_FILE = 2**20
 MOST_RESTARTS = 3  # of a process that did not answer
@@ -95,14 +97,31 @@ def check_file(path: str | Path, seed: int = 0, limits: ProcessLimits | None = N
 
     It never raises for what the file is or does: a file that cannot be graded has a `reason`.
     """
-    checked = CheckedFile(printable(str(path), most=1000))
+    name = printable(str(path), most=1000)
+    try:
+        source = _read(Path(path))
+    except (OSError, ValueError) as error:
+        return CheckedFile(name, reason=f"Not graded: {error}.")
+    return check_source(source, name, seed, limits)
+
+
+def check_source(
+    source: bytes,
+    name: str = "engine.py",
+    seed: int = 0,
+    limits: ProcessLimits | None = None,
+    only_enforced: bool = False,
+) -> CheckedFile:
+    """Grade the text of a file; `only_enforced`: not where the kernel does not keep it in."""
     missing = supported()
     if missing:
         raise OSError(missing)
+    checked = CheckedFile(name)
     try:
-        source = _read(Path(path))
-        outcomes = _run(source, trials(seed), limits or ProcessLimits(), checked.not_enforced)
-    except (Forbidden, OSError, ValueError) as error:
+        outcomes = _run(
+            source, trials(seed), limits or ProcessLimits(), checked.not_enforced, only_enforced
+        )
+    except (Forbidden, OSError) as error:
         checked.reason = f"Not graded: {error}."
     except NotLoaded as error:
         checked.reason = f"The file does not run: {error}."
@@ -159,13 +178,19 @@ def _read(path: Path) -> bytes:
 
 
 def _run(
-    source: bytes, asked: Sequence[GraphTrial], limits: ProcessLimits, not_enforced: list[str]
+    source: bytes,
+    asked: Sequence[GraphTrial],
+    limits: ProcessLimits,
+    not_enforced: list[str],
+    only_enforced: bool,
 ) -> list[Outcome]:
     """Run every trial; after one without an answer, go on with the next in a new process."""
     outcomes: list[Outcome] = []
     for _ in range(1 + MOST_RESTARTS):
-        with LearnerProcess(source, limits) as process:
+        with _place_for(source, limits) as process:
             not_enforced[:] = process.begin()
+            if not_enforced and only_enforced:
+                raise OSError(f"this system does not prevent {not_enforced[0]}")
             process.load()
             for trial in asked[len(outcomes) :]:
                 try:
@@ -183,6 +208,12 @@ def _run(
         if len(outcomes) == len(asked):
             return outcomes
     return outcomes + [Outcome(trial, ended=NOT_TRIED) for trial in asked[len(outcomes) :]]
+
+
+def _place_for(source: bytes, limits: ProcessLimits) -> LearnerProcess | SameProcess:
+    if sys.platform == "emscripten":
+        return SameProcess(source)
+    return LearnerProcess(source, limits)
 
 
 def _grade(outcomes: Sequence[Outcome]) -> list[CheckedStage]:

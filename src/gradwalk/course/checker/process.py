@@ -86,7 +86,8 @@ class TooSlow(Ended):
 
 def supported() -> str:
     """Why learners' files cannot be run on this system; empty if they can."""
-    if os.name == "posix":
+    platform: str = sys.platform
+    if platform != "win32":
         return ""
     return (
         "`gradwalk course check` needs limits on processes that Windows does not have. Fix: run it "
@@ -184,10 +185,7 @@ class LearnerProcess:
         except Ended as error:
             raise NotLoaded(f"the process {error}") from None
         if kind == runner.FAILED:
-            failure = _failure(payload)
-            where = f"line {failure.line}: " if failure.line else ""
-            what = "" if failure.kind == "LookupError" else f"{failure.kind}: "
-            raise NotLoaded(f"{where}{what}{failure.message}".removesuffix(": "))
+            raise NotLoaded(words_of_failure(failure_of(payload)))
         if kind != runner.LOADED or payload:
             self._forged()
 
@@ -196,7 +194,7 @@ class LearnerProcess:
         kind, payload = self._exchange(_framed(trial))
         if kind == runner.NUMBERS and len(payload) == 8 * count:
             return list(struct.unpack(f">{count}d", payload))
-        return _failure(payload) if kind == runner.FAILED else self._forged()
+        return failure_of(payload) if kind == runner.FAILED else self._forged()
 
     # -- the channel -------------------------------------------------------------------------------
 
@@ -301,7 +299,8 @@ def _framed(message: Any) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-def _failure(payload: bytes) -> Failure:
+def failure_of(payload: bytes) -> Failure:
+    """Read what `runner.failure` wrote."""
     fields = payload.decode(errors="replace").split(runner.SEPARATOR)
     if len(fields) != 6 or not (fields[1].isdecimal() and fields[4].isdecimal()):
         raise Forbidden("writes to the channel that answers are sent through")
@@ -310,6 +309,13 @@ def _failure(payload: bytes) -> Failure:
     return Failure(
         phase, int(step), printable(kind), printable(message), int(line), printable(function)
     )
+
+
+def words_of_failure(failure: Failure) -> str:
+    """Why a file does not run."""
+    where = f"line {failure.line}: " if failure.line else ""
+    what = "" if failure.kind == "LookupError" else f"{failure.kind}: "
+    return f"{where}{what}{failure.message}".removesuffix(": ")
 
 
 def printable(text: str, most: int = 200) -> str:

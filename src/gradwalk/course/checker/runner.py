@@ -28,8 +28,8 @@ import time
 from _blake2 import blake2b  # hashlib loads OpenSSL, which takes longer than all the rest
 from types import MappingProxyType
 
-if os.name == "posix":  # elsewhere this is imported, for `compute`, and not run
-    import posix
+if os.name == "posix" and sys.platform != "emscripten":
+    import posix  # elsewhere this is imported, for `compute` and `answer`, and not run
     import resource
 
 TYPE_CHECKING = False  # typing's own takes longer to import than everything else here

@@ -22,6 +22,7 @@ GRAPHS = Path(__file__).with_name("graphs.toml")
 CHECKED_VALUES = Path(__file__).with_name("checked_values.json")
 LONG = 20_000  # operations in the longest chain
 RANDOM_GRAPHS = 12
+EQUAL = "equal"  # stands for an op where two nodes have the same value
 
 
 class Stage(NamedTuple):
@@ -57,6 +58,7 @@ class GraphTrial:
     source: str = ""  # the expression it was made from
     values: Mapping[str, float] = field(default_factory=dict)
     checked: tuple[float, ...] | None = None  # the numbers PyTorch computed
+    inside: str = ""  # the op that it tries between others, or EQUAL
 
     @functools.cached_property
     def expected(self) -> tuple[float, ...]:
@@ -172,10 +174,20 @@ def trials(seed: int) -> tuple[GraphTrial, ...]:
         *(trial("adding", source, at) for source, at in given["adding"]),
         *(trial("order", source, at) for source, at in given["order"]),
         *(trial("graphs", source, at) for source, at in (*given["graphs"], *drawn)),
+        *(one for op, text, at in given["inside"] for one in _inside(op, text, at)),
+        *(replace(trial("graphs", *one), inside=EQUAL) for one in given["equal"]),
         *checked_trials(),
         *(trial("again", s, at, calls, leaves_only=True) for s, at, calls in given["again"]),
         *long_trials(),
     )
+
+
+def _inside(op: str, expression: str, values: Mapping[str, float]) -> list[GraphTrial]:
+    """One operation between others, and twice with the same inputs."""
+    steps = "h = 2*a; k = 3*b; " if "b" in values else "h = 2*a; "
+    ends = ("f = 4*g", f"q = {expression}; f = 4*g + 5*q")
+    made = [trial("graphs", f"{steps}g = {expression}; {end}", values) for end in ends]
+    return [replace(one, inside=op) for one in made]
 
 
 def checked_trials() -> list[GraphTrial]:

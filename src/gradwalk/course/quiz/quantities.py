@@ -23,6 +23,11 @@ from gradwalk.inspect.why.why import why
 _FORM = re.compile(
     r"(?P<word>[a-z]+)(?: (?P<name>\w+)(?:\.(?P<argument>\d))?)?(?: \((?P<more>.+)\))?"
 )
+# In `compute`: slope_a and grad_a are the gradient of a, paths_a its paths, and local_f_0 is the
+# local derivative along the edge into f from its first operand.
+_NAMED_IN_COMPUTE = re.compile(
+    r"(?P<word>grad|slope|paths)_(?P<name>\w+)|local_(?P<consumer>\w+)_(?P<argument>\d)", re.ASCII
+)
 _MOST_PATHS = 64
 # 1,500 may mean one and a half or a thousand and more, so it is rejected.
 _NUMBER = re.compile(
@@ -85,16 +90,19 @@ class Quantities:
             raise ValueError(f"'{text}' cannot be computed: {error}") from None
 
     def _compute(self, source: str, more: Mapping[str, float]) -> float:
-        """An expression over values by name, gradients as grad_name, path counts as paths_name."""
+        """An expression over values by name, and what _NAMED_IN_COMPUTE names."""
         known = {}
         for used in parse(source).leaves:
-            word, _, name = used.rpartition("_")
+            named = _NAMED_IN_COMPUTE.fullmatch(used)
+            name = named and (named["name"] or named["consumer"])
             if used in more:
                 known[used] = more[used]
             elif used in self.index:
                 known[used] = self.value(used)
-            elif name in self.index and word in ("grad", "paths"):
-                known[used] = self(f"{'gradient' if word == 'grad' else 'paths'} {name}")
+            elif named and name in self.index:
+                edge = f"local {name}.{named['argument']}"
+                word = "paths" if named["word"] == "paths" else "gradient"
+                known[used] = self(edge if named["consumer"] else f"{word} {name}")
             else:
                 raise ValueError(f"'compute {source}': nothing is called {used}")
         return float(expression(source, known).data)
@@ -140,6 +148,7 @@ class Quantities:
 _MEASURES: dict[str, Callable[..., float]] = {
     "value": Quantities.value,
     "gradient": Quantities.gradient,
+    "slope": Quantities.gradient,  # for lessons that come before the word
     "local": Quantities.local,
     # What a right backward pass hands along that edge.
     "push": lambda of, name, argument: of.local(name, argument) * of.gradient(name),

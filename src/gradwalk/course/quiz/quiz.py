@@ -15,6 +15,7 @@ from gradwalk.printers.scalars import number
 
 COUNT = 10
 WIDTH = 80
+LETTERS = "abcdefgh"  # of the options
 _RESERVED = re.compile(r"[\\~=#{}:]")  # characters with a meaning in GIFT
 
 
@@ -57,11 +58,13 @@ def as_text(quiz: Quiz, answers: bool) -> str:
     for place, question in enumerate(quiz.questions, 1):
         lines += ["", *_wrapped(question.text, f"{place}. ")]
         indent = " " * len(f"{place}. ")
-        lines += [f"{indent}{letter}) {text}" for letter, text in zip("abcdef", question.options)]
+        lines += [f"{indent}{letter}) {text}" for letter, text in zip(LETTERS, question.options)]
         if answers:
-            lines += _wrapped(f"Answer: {_shown(question.answer)}", indent)
+            lines += _wrapped(f"Answer: {shown_answer(question)}", indent)
             for wrong in question.wrong:
-                lines += _wrapped(f"{_shown(wrong.gives)}: {wrong.says}", f"{indent}✗ ")
+                lines += _wrapped(
+                    f"{shown_answer(question, wrong.gives)}: {wrong.says}", f"{indent}✗ "
+                )
         elif not question.options:
             lines.append(f"{indent}______")
     return "\n".join(lines) + "\n"
@@ -76,7 +79,9 @@ def _wrapped(text: str, begin: str) -> list[str]:
     return [line.replace("\xa0", " ") for line in lines]
 
 
-def _shown(answer: float | str) -> str:
+def shown_answer(question: Drawn, answer: float | str | None = None) -> str:
+    """The right answer of a question, or another one, as people write it."""
+    answer = question.answer if answer is None else answer
     return answer if isinstance(answer, str) else number(answer)
 
 
@@ -95,10 +100,10 @@ def _gift_question(question: Drawn) -> str:
     if question.options:
         options = [_gift_option(question, text) for text in question.options]
         return "\n".join([head + "{", *options, "}"])
-    lines = [head + "{#", f"\t=%100%{_plain(question.answer)}:{question.tolerance}#Right."]
+    lines = [head + "{#", f"\t=%100%{plain_number(question.answer)}:{question.tolerance}#Right."]
     for wrong in question.wrong:
         said = escaped(wrong.says)
-        lines.append(f"\t=%0%{_plain(wrong.gives)}:{question.tolerance}#{said}")
+        lines.append(f"\t=%0%{plain_number(wrong.gives)}:{question.tolerance}#{said}")
     return "\n".join([*lines, "\t~#Walk it once more, one edge at a time.", "}"])
 
 
@@ -109,8 +114,8 @@ def _gift_option(question: Drawn, text: str) -> str:
     return f"\t~{escaped(text)}#{escaped(wrong.says if wrong else '')}"
 
 
-def _plain(x: float | str) -> str:
-    """A number as PHP reads it."""
+def plain_number(x: float | str) -> str:
+    """A number as every platform reads it."""
     return f"{float(x):.6f}".rstrip("0").rstrip(".")
 
 

@@ -12,11 +12,14 @@ import { asTable, openSource } from "../../state/studio";
 import { say } from "../../state/words";
 import { ChangeView } from "../change";
 import { GraphView } from "../graph";
+import { lazy } from "../lazy";
 import { InspectPanel } from "../panels/inspect";
 import { TableSwitch } from "../parts";
 import { StageProvider, useStage } from "../stage";
 import { StepBar, StepText } from "../stepbar";
 import { TableView } from "../table";
+
+const EdgeCurve = lazy(() => import("../curve").then((part) => part.EdgeCurve));
 
 /** The stage of a block, for as long as it is shown; null where its graph cannot be read. */
 export function useBlockStage(block: Block): Stage | null {
@@ -25,6 +28,7 @@ export function useBlockStage(block: Block): Stage | null {
     if (!scene || "problem" in scene) return null;
     const made = new Stage();
     made.open(scene);
+    made.shows.value = block.shows;
     return made;
   }, [block]);
   useEffect(
@@ -68,8 +72,19 @@ function Walked({ stage, block }: { stage: Stage; block: Block }) {
     openSource(block.source, block.set);
     scrollTo(0, 0);
   };
+  const leaves = stage.graph.value.nodes.filter(({ op }) => !op).length;
+  const frame = leaves > 4 ? "stage tall" : "stage"; // high enough to be read
+  if (block.shows !== "all")
+    return (
+      <OnStage stage={stage} class={frame}>
+        <StepBar />
+        <StepText />
+        <Drawing />
+        {block.shows === "edges" && <Curve />}
+      </OnStage>
+    );
   return (
-    <OnStage stage={stage} class="stage">
+    <OnStage stage={stage} class={frame}>
       <StepBar />
       <StepText />
       <Drawing />
@@ -86,7 +101,8 @@ function Walked({ stage, block }: { stage: Stage; block: Block }) {
 }
 
 export function Drawing() {
-  return asTable.value ? <TableView /> : <GraphView quiet />;
+  // The tables have gradients in them.
+  return asTable.value && useStage().shows.value === "all" ? <TableView /> : <GraphView quiet />;
 }
 
 /** What is selected in the graph, below it. */
@@ -96,6 +112,17 @@ function Details() {
       <InspectPanel />
     </div>
   ) : null;
+}
+
+/** The curve of the edge that is selected. */
+function Curve() {
+  const selection = useStage().selection.value;
+  if (selection?.kind !== "edge") return null;
+  return (
+    <div class="panel">
+      <EdgeCurve edge={selection.edge} />
+    </div>
+  );
 }
 
 /** The graph of a question, for who wants to see it. */

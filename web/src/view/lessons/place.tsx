@@ -8,8 +8,11 @@ import { doneOf, forget } from "../../lessons/progress";
 import type { Block, Lesson } from "../../lessons/reader";
 import { problemOf } from "../../lessons/quantities";
 import { announce } from "../../state/announce";
+import { boot } from "../../state/boot";
 import { place } from "../../state/studio";
 import { language, say, sayMessage } from "../../state/words";
+import { Completion } from "./completion";
+import { CoreBlock } from "./core";
 import { GraphBlock } from "./graph";
 import { ByHandBlock, OrderBlock } from "./practice";
 import { LessonLink, Prose } from "./prose";
@@ -50,20 +53,22 @@ function Notice(props: { word: string; children?: ComponentChildren }) {
 }
 
 function List(props: { entries: Entry[]; unknown?: string }) {
+  const about = boot.scorm ? "lesson.aboutPlatform" : "lesson.about";
   return (
     <div class="lesson list">
       <h2>{say("lesson.title")}</h2>
-      <p>{say(props.unknown ? "lesson.unknown" : "lesson.about", { name: props.unknown ?? "" })}</p>
+      <p>{say(props.unknown ? "lesson.unknown" : about, { name: props.unknown ?? "" })}</p>
       <ol>
         {props.entries.map((entry) => (
           <li key={entry.id} lang={entry.language} data-entry={entry.id}>
             <h3>
-              <LessonLink id={entry.id}>{entry.title}</LessonLink>
+              <span>{entry.order}</span> <LessonLink id={entry.id}>{entry.title}</LessonLink>
             </h3>
             <Count {...entry} done={doneOf(entry.id, entry.tasks)} />
           </li>
         ))}
       </ol>
+      <Completion />
     </div>
   );
 }
@@ -100,6 +105,11 @@ function LessonView({ entry, lesson }: { entry: Entry; lesson: Lesson }) {
     here.current = at;
     // Links of old say which block it is of all.
     const id = lesson.blocks[Number(at) - 1]?.id ?? at;
+    const now = movedTo(lesson, id);
+    if (now) {
+      place.value = { ...place.peek(), id: now };
+      return;
+    }
     const target = document.getElementById(`at-${id}`) ?? title.current!;
     target.focus({ preventScroll: true });
     if (target === title.current) scrollTo(0, 0);
@@ -156,6 +166,13 @@ function LessonView({ entry, lesson }: { entry: Entry; lesson: Lesson }) {
   );
 }
 
+/** The lesson that a block has moved to, so that old links still find it. */
+function movedTo({ head, blocks }: Lesson, id: string): string | undefined {
+  if (!id || blocks.some((block) => block.id === id)) return undefined;
+  const pair = head.moved?.split(/\s+/).find((text) => text.startsWith(`${id}=`));
+  return pair?.slice(id.length + 1);
+}
+
 function Neighbour({ word, entry }: { word: string; entry: Entry | undefined }) {
   if (!entry) return null;
   return (
@@ -189,5 +206,7 @@ function BlockView(props: { lesson: string; block: Block }) {
       return <OrderBlock {...props} />;
     case "byhand":
       return <ByHandBlock {...props} />;
+    case "core":
+      return <CoreBlock {...props} />;
   }
 }

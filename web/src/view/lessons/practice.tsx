@@ -71,7 +71,7 @@ export function ByHandBlock(props: TaskOf) {
           <StageProvider stage={stage}>
             <Drawing />
             <div class="panel">
-              <ChangeView />
+              {block.shows === "all" && <ChangeView />}
               <ByHandWork asks={asks} onProgress={heard} />
             </div>
           </StageProvider>

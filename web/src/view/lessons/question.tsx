@@ -8,6 +8,7 @@ import { type Judgement, judge, judgeChoice } from "../../lessons/answers";
 import { isDone } from "../../lessons/progress";
 import { numbersOf, quantity } from "../../lessons/quantities";
 import { plainText } from "../../lessons/reader";
+import { shuffled } from "../../lessons/shuffle";
 import { announce } from "../../state/announce";
 import { say, sayMessage } from "../../state/words";
 import { NumberInput } from "../parts";
@@ -19,6 +20,7 @@ export function QuestionBlock(props: TaskOf) {
   const { lesson, block } = props;
   const numbers = useMemo(() => numbersOf(block), [block]);
   const right = block.choices.findIndex((choice) => choice.right);
+  const order = useMemo(() => shuffled(block.choices.length, `${lesson} ${block.id}`), [block]);
   const answer = block.answer ? shortNumber(quantity(numbers, block.answer) ?? NaN) : "";
   const done = isDone(lesson, block.id);
   const typed = useSignal(done ? answer : "");
@@ -55,10 +57,11 @@ export function QuestionBlock(props: TaskOf) {
           />
         ) : (
           <fieldset class="choices" aria-labelledby={`ask-${block.id}`}>
-            {block.choices.map((choice, i) => (
+            {order.map((i) => (
               <label key={i}>
                 <input
                   type="radio"
+                  data-choice={i}
                   name={`choice-${block.id}`}
                   checked={chosen.value === i}
                   disabled={done && i !== right}
@@ -68,7 +71,7 @@ export function QuestionBlock(props: TaskOf) {
                   }}
                 />
                 <span>
-                  <Words text={choice.text} />
+                  <Words text={block.choices[i]!.text} />
                 </span>
               </label>
             ))}

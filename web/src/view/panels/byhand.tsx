@@ -209,7 +209,7 @@ function Ask({ work, asked, next }: { work: ByHand; asked: Asked; next: () => vo
         />
       )}
       {!done && (
-        <span class="tools">
+        <span class="helps">
           <button type="submit">{say("byhand.check")}</button>
           <button
             type="button"

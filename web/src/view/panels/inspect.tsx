@@ -9,13 +9,16 @@ import { pathsTo } from "../../engine/why";
 import { wayDown } from "../../state/narrate";
 import { say } from "../../state/words";
 import { Formula, mathElements } from "../formula";
+import { lazy } from "../lazy";
 import { LeafInput } from "../leaf";
 import { Link, NodeLink, nodesOn, operandText, pathText } from "../parts";
+import { draggable } from "../scrub";
 import { useStage } from "../stage";
 import { asIs, signed, signOf } from "../text";
 import { PathPicks } from "./paths";
 
 const mostPaths = 12;
+const EdgeCurve = lazy(() => import("../curve").then((part) => part.EdgeCurve));
 
 export function InspectPanel() {
   const stage = useStage();
@@ -42,7 +45,7 @@ function Leaves() {
       <div class="leaves">
         {leaves.map((leaf) => (
           <label key={leaf}>
-            <span class="name" translate={false}>
+            <span class="name dragged" translate={false} {...draggable(stage, leaf)}>
               {stage.name(leaf)}
             </span>
             <LeafInput node={leaf} />
@@ -232,6 +235,8 @@ function EdgeDetails({ edge }: { edge: Edge }) {
         <NodeLink node={edge.source} />
         <NodeLink node={edge.node} />
       </div>
+      {/* Last: it loads by itself, and nothing moves when it comes. */}
+      {!stage.byHand.value && <EdgeCurve edge={edge} />}
     </>
   );
 }

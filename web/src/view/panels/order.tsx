@@ -72,6 +72,8 @@ export function OrderLab(props: { goal?: Goal; onRun?: (reached: boolean) => voi
     [stage, goal?.node, goal?.amount, onRun],
   );
   const own = result.value.nodes.find((one) => one.node === target.value);
+  // A goal may be a number that is not the gradient: then to miss the gradient is no mistake.
+  const wanted = goal !== undefined && goal.amount !== "correct";
   return (
     <>
       {!goal && <h3>{say("order.title")}</h3>}
@@ -114,12 +116,12 @@ export function OrderLab(props: { goal?: Goal; onRun?: (reached: boolean) => voi
       )}
       {!goal && <NodeChoice word="order.of" />}
       {done.value && own ? (
-        <Outcome own={own} paths={paths.value} />
+        <Outcome own={own} paths={paths.value} wanted={wanted} />
       ) : (
         <p class="hint">{say("order.notRun")}</p>
       )}
       {!goal && <Recipes />}
-      <Results nodes={result.value.nodes} done={done.value} />
+      <Results nodes={result.value.nodes} done={done.value} wanted={wanted} />
       {!goal && !stage.overwrite.value && <EveryOrder node={target.value} />}
     </>
   );
@@ -193,13 +195,14 @@ function Recipes() {
 const recipeWord = (name: Recipe): string => `order.recipe.${name}`;
 
 /** One gradient: the sum, and the paths that make the difference. */
-function Outcome({ own, paths }: { own: NodeResult; paths: OrderPaths }) {
+function Outcome(props: { own: NodeResult; paths: OrderPaths; wanted: boolean }) {
   const stage = useStage();
+  const { own, paths, wanted } = props;
   const { got, correct, lost, extra, firstInversion, wrong } = own;
   const name = stage.name(own.node);
   return (
     <div
-      class={wrong ? "outcome wrong" : "outcome"}
+      class={wrong && !wanted ? "outcome wrong" : "outcome"}
       data-outcome={name}
       data-got={got}
       data-correct={correct}
@@ -218,11 +221,13 @@ function Outcome({ own, paths }: { own: NodeResult; paths: OrderPaths }) {
       <p>
         {say(
           wrong
-            ? "order.isWrong"
+            ? wanted
+              ? "order.isOther"
+              : "order.isWrong"
             : lost === null && extra === null
               ? "order.isRight"
               : "order.byLuck",
-          { name },
+          { name, correct: shortNumber(correct) },
         )}
       </p>
       {firstInversion && (
@@ -262,8 +267,10 @@ function PathSums(props: { kind: "lost" | "extra"; paths: OrderPath[]; count: bi
 }
 
 /** Every node: what it got, and what it should have. */
-function Results({ nodes, done }: { nodes: NodeResult[]; done: boolean }) {
+function Results(props: { nodes: NodeResult[]; done: boolean; wanted: boolean }) {
   const stage = useStage();
+  const { nodes, done } = props;
+  const marked = done && !props.wanted; // what is wrong
   const { grads } = stage.standing.value;
   const columns = ["node", "got", "correct", ...(done ? ["lost", "extra", "pair"] : [])];
   return (
@@ -278,7 +285,7 @@ function Results({ nodes, done }: { nodes: NodeResult[]; done: boolean }) {
             return (
               <tr
                 key={one.node}
-                class={done && one.wrong ? "wrong" : ""}
+                class={marked && one.wrong ? "wrong" : ""}
                 data-result={stage.name(one.node)}
                 data-got={got ?? ""}
                 data-correct={one.correct}
@@ -290,7 +297,7 @@ function Results({ nodes, done }: { nodes: NodeResult[]; done: boolean }) {
                 </th>
                 <td class={got === null ? "" : signOf(got)}>
                   {got === null ? "·" : shortNumber(got)}
-                  {done && one.wrong && (
+                  {marked && one.wrong && (
                     <span class="cross">
                       {" "}
                       ✗<span class="hidden"> {say("order.wrong")}</span>

@@ -5,9 +5,18 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { leavesOf } from "../../engine/graph";
 import { tables } from "../../engine/tables";
-import { mistake, openSource } from "../../state/studio";
+import { mistake, openSource, remarks } from "../../state/studio";
 import { say, sayMessage } from "../../state/words";
+import { LeafInput } from "../leaf";
+import { Link } from "../parts";
 import { useStage } from "../stage";
+
+const examples = [
+  "o = tanh(w1*x1 + w2*x2 + b)",
+  "p = sigmoid(w*x + b)\nloss = -log(p)",
+  "loss = (w*x + b - y)^2",
+  "r = sqrt(x^2 + y^2)",
+];
 
 export function TypePanel() {
   const stage = useStage();
@@ -25,6 +34,15 @@ export function TypePanel() {
       area.current?.focus();
     }
   };
+  const insert = (name: string): void => {
+    const { selectionStart: from, selectionEnd: to, value } = area.current!;
+    text.value = `${value.slice(0, from)}${name}(${value.slice(from, to)})${value.slice(to)}`;
+    requestAnimationFrame(() => {
+      area.current!.focus();
+      area.current!.setSelectionRange(from + name.length + 1, to + name.length + 1);
+    });
+  };
+  const shown = origin.kind === "expression" && text.value === origin.source && !wrong;
   return (
     <form
       onSubmit={(event) => {
@@ -78,7 +96,70 @@ export function TypePanel() {
           {say("type.walk")}
         </button>
       </p>
+      {shown && remarks.value.length > 0 && (
+        <ul class="remarks" role="status" data-remarks>
+          {remarks.value.map((remark) => (
+            <li key={remark.key}>{sayMessage(remark)}</li>
+          ))}
+        </ul>
+      )}
+      {shown && <Values />}
+      <Examples choose={(source) => openSource(source)} />
+      <Functions insert={insert} />
     </form>
+  );
+}
+
+/** The numbers of the leaves, beside the expression they are in. */
+function Values() {
+  const stage = useStage();
+  return (
+    <fieldset class="bare">
+      <legend>{say("type.values")}</legend>
+      <div class="leaves">
+        {leavesOf(stage.graph.value).map((leaf) => (
+          <label key={leaf}>
+            <span class="name" translate={false}>
+              {stage.name(leaf)}
+            </span>
+            <LeafInput node={leaf} />
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+function Examples({ choose }: { choose: (source: string) => void }) {
+  return (
+    <div>
+      <h4>{say("type.examples")}</h4>
+      <ul class="picks">
+        {examples.map((source) => (
+          <li key={source}>
+            <Link onClick={() => choose(source)} translate={false} data-example>
+              <span>{source.replace("\n", "; ")}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Functions({ insert }: { insert: (name: string) => void }) {
+  return (
+    <details>
+      <summary>{say("type.functions")}</summary>
+      <p class="hint">{say("type.operators")}</p>
+      <div class="names">
+        {Object.keys(tables.functions).map((name) => (
+          <Link key={name} onClick={() => insert(name)} translate={false} data-function={name}>
+            {name}
+          </Link>
+        ))}
+      </div>
+    </details>
   );
 }
 

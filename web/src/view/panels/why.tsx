@@ -130,7 +130,13 @@ function DerivationView({ node }: { node: number }) {
         {whole && lines.length > 1 && (
           <div class="line">
             <p class="hint">{say("why.whole")}</p>
-            <Formula markup={whole} />
+            <Formula markup={whole.left} />
+            {whole.right.map((sum, i) =>
+              // Term by term, so that it breaks where there is no room.
+              sum.map((term, j) => (
+                <Formula key={`${i}.${j}`} markup={[mathSign(j ? "+" : "="), ...term]} />
+              )),
+            )}
           </div>
         )}
       </Scroll>

@@ -8,6 +8,7 @@ import { type Item, keyOf } from "../../trace/outline";
 import { normOf, normText } from "../../trace/statistics";
 import { asButton } from "../parts";
 import { asIs, shortened } from "../text";
+import { NodeMatrices } from "./matrix";
 
 type Toggle = (scope: number) => void;
 
@@ -23,7 +24,7 @@ export function ItemView(props: { sight: Sight; index: number; plain: boolean; t
   const rest =
     "scope" in item
       ? { rx: 4, ...scopeButton(item.scope, false, toggle) }
-      : { rx: stage.node(item.node).op ? 8 : 22, ...nodeButton(item.node) };
+      : { rx: stage.node(item.node).op ? 8 : leafCorner(), ...nodeButton(item.node) };
   const classes = stateOf(item);
   const style = tint(item);
   if (plain) {
@@ -46,12 +47,36 @@ export function ItemView(props: { sight: Sight; index: number; plain: boolean; t
             <tspan {...asIs}>{shortened(stage.scopeName(item.scope), room - 2)}</tspan>
           </>
         ) : (
-          <tspan {...asIs}>{shortened(stage.name(item.node), room)}</tspan>
+          <NodeName node={item.node} room={room} />
         )}
       </text>
-      <Facts item={item} room={(width - 2 * side) / letter.fact} />
+      {stage.matrices.value && "node" in item ? (
+        <NodeMatrices node={item.node} />
+      ) : (
+        <Facts item={item} room={(width - 2 * side) / letter.fact} />
+      )}
       <Mark item={item} right={width - 8} />
     </g>
+  );
+}
+
+const leafCorner = (): number => (stage.matrices.value ? 16 : 22); // a matrix needs its corners
+
+/** Its name; beside a matrix its op as well, for which there is no second line. */
+function NodeName({ node, room }: { node: number; room: number }) {
+  const { op } = stage.node(node);
+  const name = shortened(stage.name(node), room);
+  const left = room - name.length - 1;
+  const more = stage.matrices.value && op && !name.startsWith(op) && op.length <= left;
+  return (
+    <>
+      <tspan {...asIs}>{name}</tspan>
+      {more && (
+        <tspan class="fact" dx={6} {...asIs}>
+          {op}
+        </tspan>
+      )}
+    </>
   );
 }
 
@@ -182,7 +207,8 @@ export function FrameView(props: { sight: Sight; plain: boolean; toggle: Toggle 
 
 function markText(item: Item): string {
   const { broken, sick } = stage.marksAt(item);
-  return `${broken ? "NaN" : ""}${sick.length ? `⚠${sick.length > 1 ? sick.length : ""}` : ""}`;
+  const ill = sick.length ? `⚠${sick.length > 1 ? sick.length : ""}` : "";
+  return [broken && "NaN", ill].filter(Boolean).join(" ");
 }
 
 function Mark({ item, right }: { item: Item; right: number }) {

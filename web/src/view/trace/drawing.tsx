@@ -1,34 +1,32 @@
 // A trace as boxes in boxes. Only what is in sight is in the page; moving the drawing moves one
 // element, and what is in sight is looked up again when the view leaves what was drawn.
 
-import { effect, useComputed, useSignal } from "@preact/signals";
+import { effect, useComputed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 import { inSight, type Sight, type Spot, spotOf } from "../../layout/nested";
+import { origins } from "../../state/elements";
 import { measureDrawing, shownTitle, traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
 import { keyOf } from "../../trace/outline";
 import { margin, type PanZoom, usePanZoom, type View, ZoomButtons } from "../panzoom";
+import { useRegion } from "../region";
 import { FrameView, ItemView } from "./boxes";
 import { MergedWires, WireView } from "./wires";
 
 const zooms = { least: 0.02, most: 2.5 };
-const readable = 0.9; // the text on boxes is read at a glance
-const leastWhole = 0.7; // smaller than this, it begins with a part
+const readable = { boxes: 0.9, matrices: 1.1 }; // figures are read one by one
+const leastWhole = { boxes: 0.7, matrices: 1 }; // smaller than this, it begins with a part
 const legible = 0.32; // with less, text on boxes cannot be read
-const around = 0.3; // of the view, drawn on each side of it
 const mostWires = 50; // more are one element, which cannot be picked apart
 const mostBoxes = 64;
+
+const shown = (): keyof typeof readable => (stage.matrices.peek() ? "matrices" : "boxes");
 
 /** Do it now, and whenever a signal that it reads has changed. */
 const useFollowing = (act: () => void): void => useEffect(() => effect(act), []);
 
 export function TraceDrawing() {
-  const region = useSignal<{ spot: Spot; zoom: number }>({
-    spot: { x: 0, y: 0, width: 0, height: 0 },
-    zoom: 1,
-  });
-  const moved = useRef<SVGGElement>(null);
   const untouched = useRef<View>();
   const canvas: PanZoom = usePanZoom({
     owner: stage.document.value,
@@ -38,6 +36,7 @@ export function TraceDrawing() {
     zooms,
     place: "trace",
   });
+  const { moved, region } = useRegion(canvas, stage, () => stage.plan.peek()!);
 
   // What was clicked stays under the mouse when things around it move.
   const anchor = useRef<{ scope: number; spot: Spot } | null>(null);
@@ -58,28 +57,6 @@ export function TraceDrawing() {
     if (now) canvas.pan((spot.x - now.x) * zoom, (spot.y - now.y) * zoom);
   });
 
-  useFollowing(() => {
-    const { x, y, zoom } = canvas.view.value;
-    const box = canvas.frame.current;
-    if (!box || !moved.current) return;
-    moved.current.setAttribute("transform", `translate(${x} ${y}) scale(${zoom})`);
-    const { clientWidth: width, clientHeight: height } = box;
-    const seen = { x: -x / zoom, y: -y / zoom, width: width / zoom, height: height / zoom };
-    const { spot, zoom: drawnAt } = region.peek();
-    const ratio = zoom / drawnAt;
-    if (contains(spot, seen) && ratio > 0.75 && ratio < 1.3) return;
-    const [beside, above] = [seen.width * around, seen.height * around];
-    region.value = {
-      zoom,
-      spot: {
-        x: seen.x - beside,
-        y: seen.y - above,
-        width: seen.width + 2 * beside,
-        height: seen.height + 2 * above,
-      },
-    };
-  });
-
   // Another trace is fitted, also when Python has found what to look at, unless somebody has moved
   // it by then; what is asked for comes into the middle; the walk stays in sight.
   useFollowing(() => {
@@ -89,13 +66,19 @@ export function TraceDrawing() {
       if (!found || (found.length && canvas.view.peek() === untouched.current)) canvas.fit();
     });
   });
+  const sized = useRef(stage.matrices.peek());
+  useFollowing(() => {
+    if (sized.current === stage.matrices.value) return;
+    sized.current = stage.matrices.value;
+    queueMicrotask(() => canvas.fit()); // everything stands elsewhere
+  });
   useFollowing(() => {
     const wish = stage.wanted.value;
     const spot = wish && spotOf(stage.outline, stage.plan.peek()!, wish.item);
     const box = canvas.frame.current;
     if (!spot || !box) return;
     if (keyOf(wish.item) === keyOf({ scope: 0 })) return queueMicrotask(() => canvas.fit());
-    const zoom = Math.max(canvas.view.peek().zoom, readable);
+    const zoom = Math.max(canvas.view.peek().zoom, readable[shown()]);
     const into = (room: number, from: number, size: number): number =>
       Math.max(margin, (room - size * zoom) / 2) - from * zoom;
     canvas.view.value = {
@@ -111,7 +94,7 @@ export function TraceDrawing() {
     position.current = stage.position.value;
     if (node === undefined || before === position.current) return; // something was opened
     const spot = spotOf(stage.outline, stage.plan.peek()!, stage.shownFor(node));
-    if (spot) canvas.show(spot);
+    if (spot) canvas.show([spot]);
   });
 
   const sights = useComputed((): Sight[] => {
@@ -183,17 +166,21 @@ export function TraceDrawing() {
           ))}
         </g>
       </svg>
-      <ZoomButtons {...canvas} />
+      <ElementText />
+      <div class="foot">
+        <ZoomButtons {...canvas} />
+      </div>
     </div>
   );
 }
 
-function contains(outer: Spot, inner: Spot): boolean {
+/** The sum that the element under the mouse or the keys is. */
+function ElementText() {
+  const text = origins.value?.text;
   return (
-    outer.x <= inner.x &&
-    outer.y <= inner.y &&
-    inner.x + inner.width <= outer.x + outer.width &&
-    inner.y + inner.height <= outer.y + outer.height
+    <output class="element" translate={false} hidden={!text} data-origins>
+      {text}
+    </output>
   );
 }
 
@@ -206,9 +193,10 @@ function fitted(box: HTMLElement, whole = false): View {
     (clientWidth - 2 * margin) / plan.width,
     (clientHeight - 2 * margin) / plan.height,
   );
-  const small = !whole && room < leastWhole * large;
-  const zoom = Math.min(1.25 * large, small ? readable * large : room);
-  const item = stage.lookAt();
+  const small = !whole && room < leastWhole[shown()] * large;
+  const zoom = Math.min(1.25 * large, small ? readable[shown()] * large : room);
+  const walking = stage.position.peek() < stage.steps.peek().length && stage.current.peek();
+  const item = stage.lookAt() ?? (walking ? stage.shownFor(walking.node) : undefined);
   const start = { x: 0, y: 0, width: 0, height: 0 };
   const at = (item && spotOf(stage.outline, plan, item)) ?? start;
   return {

@@ -6,6 +6,7 @@ import { useEffect } from "preact/hooks";
 import { shortNumber } from "../../engine/numbers";
 import { inputNames, ruleText } from "../../engine/rules";
 import type { Edge } from "../../engine/types";
+import { hasServer } from "../../state/server";
 import { traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
 import {
@@ -18,6 +19,7 @@ import {
 import type { Item } from "../../trace/outline";
 import { normText } from "../../trace/statistics";
 import { Link } from "../parts";
+import { EdgeArithmetic } from "./arithmetic";
 import { AskPython } from "./ask";
 import { FindingList, FindingText } from "./findings";
 import { Choice, Fact, ItemLink, Picks } from "./pieces";
@@ -45,6 +47,7 @@ function Overview() {
   return (
     <>
       <h3>{say("trace.overview")}</h3>
+      {!hasServer && <p class="hint">{say("trace.replay")}</p>}
       <dl class="facts">
         <Fact word="trace.opsRecorded">
           <span data-operations>{outline.scopes[0]!.operations}</span>
@@ -124,9 +127,21 @@ function NodeDetails({ node }: { node: number }) {
         )}
       </div>
       <ItemFindings item={{ node }} />
-      {value && <TensorView kept={value} title={say("trace.value")} what="value" />}
+      {value && (
+        <TensorView
+          kept={value}
+          title={say("trace.value")}
+          what="value"
+          element={at ? undefined : (index) => ({ node, part: "value", index })}
+        />
+      )}
       {gradient ? (
-        <TensorView kept={gradient} title={say("trace.gradient")} what="gradient" />
+        <TensorView
+          kept={gradient}
+          title={say("trace.gradient")}
+          what="gradient"
+          element={at ? undefined : (index) => ({ node, part: "gradient", index })}
+        />
       ) : (
         <p class="hint">{say("trace.nothingArrived")}</p>
       )}
@@ -259,6 +274,7 @@ function EdgeDetails({ edges }: { edges: Edge[] }) {
       ) : (
         <p class="hint">{say("inspect.noFormula")}</p>
       )}
+      <EdgeArithmetic edge={{ node, source, argument }} />
       {pushed ? (
         <TensorView kept={pushed} title={say("trace.handedBack")} what="pushed" />
       ) : (

@@ -3,7 +3,6 @@
 import { useEffect } from "preact/hooks";
 
 import { addBindings, type Binding, removeBindings } from "../../state/keys";
-import { hasServer } from "../../state/server";
 import { asTable } from "../../state/studio";
 import { shownTitle, traceStage as stage } from "../../state/trace";
 import { hasWords, say } from "../../state/words";
@@ -43,7 +42,6 @@ export function TracePlace() {
               {shownTitle(found)}
             </h2>
             {about && hasWords(about) && <p class="about">{say(about)}</p>}
-            {!hasServer && <p class="about">{say("trace.replay")}</p>}
           </div>
           <TraceSearch />
           <div class="switches">
@@ -57,18 +55,30 @@ export function TracePlace() {
                 {say("trace.closeAll")}
               </button>
             )}
+            {!asTable.value && (
+              <button
+                type="button"
+                aria-pressed={stage.matrices.value}
+                onClick={() => (stage.matrices.value = !stage.matrices.value)}
+                data-matrices
+              >
+                {say("trace.matrices")}
+              </button>
+            )}
             <TableSwitch />
           </div>
         </div>
+        {asTable.value ? <TraceTable /> : <TraceDrawing />}
         <StepBar walker={stage} />
         <p class="steptext">{stage.narrate()}</p>
-        {asTable.value ? <TraceTable /> : <TraceDrawing />}
       </section>
-      <section class="panels" aria-label={say("panel.inspect")}>
-        <div class="panel" id="panel" tabindex={0} role="group" aria-label={say("trace.overview")}>
-          <TraceInspector />
-        </div>
-      </section>
+      <div class="aside">
+        <section class="panels" aria-label={say("panel.inspect")}>
+          <div class="panel" id="panel" tabindex={0} role="group" aria-label={say("trace.overview")}>
+            <TraceInspector />
+          </div>
+        </section>
+      </div>
     </div>
   );
 }

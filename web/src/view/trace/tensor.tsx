@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 import { general, shortNumber } from "../../engine/numbers";
+import { type Element, isLit, looked, sameElement } from "../../state/elements";
 import { theme } from "../../state/studio";
 import { traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
@@ -16,8 +17,12 @@ import { Failure } from "./pieces";
 
 const mostInTable = 6; // rows and columns of an array that is shown in figures
 
+/** Which element of the drawing one of the array is: it can be looked at here, by keys too. */
+type Naming = (index: number) => Element;
+
 /** `what` names it for screen readers and tests: value, gradient, pushed. */
-export function TensorView({ kept, title, what }: { kept: Kept; title: string; what: string }) {
+export function TensorView(props: { kept: Kept; title: string; what: string; element?: Naming }) {
+  const { kept, title, what, element } = props;
   const statistics = statisticsOf(kept);
   const { low, high, histogram, count, zeros, nans, infs } = statistics;
   const single = kept.elements?.length === 1 ? kept.elements[0]! : undefined;
@@ -62,7 +67,7 @@ export function TensorView({ kept, title, what }: { kept: Kept; title: string; w
             )}
           </dl>
           <Histogram counts={histogram} low={low} high={high} />
-          <Elements key={kept} kept={kept} title={title} />
+          <Elements key={kept} kept={kept} title={title} element={element} />
         </>
       )}
     </section>
@@ -101,10 +106,10 @@ function Histogram({ counts, low, high }: { counts: number[]; low: number; high:
 }
 
 /** The numbers themselves: at once if they are here, else when asked for. */
-function Elements({ kept, title }: { kept: Kept; title: string }) {
+function Elements({ kept, title, element }: { kept: Kept; title: string; element?: Naming }) {
   const shown = useSignal(kept.elements !== undefined);
   const { thumbnail } = kept;
-  if (shown.value) return <Slices kept={kept} title={title} />;
+  if (shown.value) return <Slices kept={kept} title={title} element={element} />;
   if (kept.array) {
     return (
       <p>
@@ -125,7 +130,7 @@ function Elements({ kept, title }: { kept: Kept; title: string }) {
   );
 }
 
-function Slices({ kept, title }: { kept: Kept; title: string }) {
+function Slices({ kept, title, element }: { kept: Kept; title: string; element?: Naming }) {
   const window = useSignal<Window>(windowFrom(kept.shape));
   // Numbers with the window they are of: another may be asked for already.
   const shown = useSignal<{ values: number[][]; window: Window } | null>(null);
@@ -150,6 +155,8 @@ function Slices({ kept, title }: { kept: Kept; title: string }) {
   }, [kept, window.value]);
   const { at, rows, columns } = window.value;
   const [allRows, allColumns] = grid(kept.shape);
+  const matrix = kept.shape.length <= 2; // of others a slice is shown, whose elements count anew
+  const whole = matrix && columns[1] - columns[0] === allColumns && rows[1] - rows[0] === allRows;
   const place = [...at, rows[0], columns[0]];
   // Of the last two dimensions only where not all of it is in the window.
   const choosers = place.map((value, i): [label: string, value: number, size: number] => {
@@ -193,24 +200,57 @@ function Slices({ kept, title }: { kept: Kept; title: string }) {
       <Failure text={failure.value} />
       {shown.value &&
         (allRows <= mostInTable && allColumns <= mostInTable ? (
-          <Figures values={shown.value.values} title={title} />
+          <Figures values={shown.value.values} title={title} element={matrix && element} />
         ) : (
-          <HeatMap {...shown.value} title={title} />
+          <HeatMap {...shown.value} title={title} element={whole && element} />
         ))}
     </>
   );
 }
 
+/** How far an arrow key goes, in rows and columns. */
+const arrows: Record<string, [number, number] | undefined> = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+};
+
 /** A small matrix in figures. */
-function Figures({ values, title }: { values: number[][]; title: string }) {
+function Figures(props: { values: number[][]; title: string; element?: Naming | false }) {
+  const { values, title, element } = props;
+  const columns = values[0]?.length ?? 0;
+  const naming = element || null;
+  const index = (i: number, j: number): number => i * columns + j;
+  const isAt = (i: number, j: number): boolean =>
+    naming !== null && sameElement(looked.value, naming(index(i, j)));
+  const state = (i: number, j: number): string =>
+    isAt(i, j) ? " at" : naming && isLit(naming(index(i, j))) ? " lit" : "";
+  const move = (event: KeyboardEvent): void => {
+    const by = arrows[event.key];
+    if (!by || !naming) return;
+    event.preventDefault();
+    const places = values.flatMap((row, i) => row.map((_, j): [number, number] => [i, j]));
+    const [row, column] = places.find(([i, j]) => isAt(i, j)) ?? [-by[0], -by[1]];
+    const inside = (place: number, size: number): number => Math.max(0, Math.min(size - 1, place));
+    looked.value = naming(
+      index(inside(row + by[0], values.length), inside(column + by[1], columns)),
+    );
+  };
   return (
-    <Scroll class="figures" label={title}>
+    <Scroll class="figures" label={title} onKeyDown={move}>
       <table>
         <tbody>
           {values.map((row, i) => (
             <tr key={i}>
               {row.map((number, j) => (
-                <td key={j} class={signOf(number)} data-number={number}>
+                <td
+                  key={j}
+                  class={`${signOf(number)}${state(i, j)}`}
+                  data-number={number}
+                  onPointerEnter={naming ? () => (looked.value = naming(index(i, j))) : undefined}
+                  onPointerLeave={naming ? () => (looked.value = null) : undefined}
+                >
                   {shortNumber(number)}
                 </td>
               ))}
@@ -223,7 +263,13 @@ function Figures({ values, title }: { values: number[][]; title: string }) {
 }
 
 /** One square for a number; arrow keys and the mouse tell which number it is. */
-function HeatMap({ values, window, title }: { values: number[][]; window: Window; title: string }) {
+function HeatMap(props: {
+  values: number[][];
+  window: Window;
+  title: string;
+  element?: Naming | false;
+}) {
+  const { values, window, title, element } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const cell = useSignal([0, 0]);
   const sizes = [values.length, values[0]?.length ?? 0];
@@ -231,24 +277,28 @@ function HeatMap({ values, window, title }: { values: number[][]; window: Window
   const inside = (place: number[]): [number, number] =>
     place.map((at, i) => Math.max(0, Math.min(sizes[i]! - 1, Math.floor(at)))) as [number, number];
   const [row, column] = inside(cell.value);
+  const look = (place: [number, number]): void => {
+    cell.value = place;
+    if (element) looked.value = element(place[0] * width + place[1]);
+  };
   useEffect(() => paint(canvas.current, values), [values, theme.value]);
   if (!width) return <p class="hint">{say("trace.noElements")}</p>;
   const number = values[row]![column]!;
   const place = [...window.at, window.rows[0] + row, window.columns[0] + column].join(", ");
   const point = (event: PointerEvent): void => {
     const { left, top, width: wide, height: high } = canvas.current!.getBoundingClientRect();
-    cell.value = inside([
-      ((event.clientY - top) / high) * height,
-      ((event.clientX - left) / wide) * width,
-    ]);
+    look(
+      inside([
+        ((event.clientY - top) / high) * height,
+        ((event.clientX - left) / wide) * width,
+      ]),
+    );
   };
   const move = (event: KeyboardEvent): void => {
-    const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[
-      event.key
-    ];
+    const by = arrows[event.key];
     if (!by) return;
     event.preventDefault();
-    cell.value = inside([row + by[0]!, column + by[1]!]);
+    look(inside([row + by[0], column + by[1]]));
   };
   return (
     <div class="heat">
@@ -264,6 +314,7 @@ function HeatMap({ values, window, title }: { values: number[][]; window: Window
         aria-describedby="heat-cell"
         onPointerMove={point}
         onPointerDown={point}
+        onPointerLeave={() => (looked.value = null)}
         onKeyDown={move}
       />
       <output

@@ -6,10 +6,13 @@ import type { Edge } from "../../engine/types";
 import type { Sight } from "../../layout/nested";
 import { traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
+import { countOf } from "../../trace/description";
 import { isBroken, normOf, normText } from "../../trace/statistics";
 import { asButton } from "../parts";
+import { WireMatrix } from "./matrix";
 
 const labelRoom = 7; // letters between two columns
+const lineHeight = 14;
 
 export function WireView(props: { sight: Sight; index: number; labels: boolean }) {
   const { plan, scope: at } = props.sight;
@@ -23,6 +26,11 @@ export function WireView(props: { sight: Sight; index: number; labels: boolean }
   const pushed = single && stage.pushed(single.node, single.argument);
   const norm = single && stage.isVisited(single.node) ? normOf(pushed) : undefined;
   const text = normText(pushed);
+  const asMatrix = stage.matrices.value && pushed && countOf(pushed.shape) > 1;
+  // Of wires that end close together the uppermost has its text; the others when they are asked for.
+  const crowded = plan.runs.some(
+    ({ to: other }) => other.x === end.x && other.y < end.y && end.y - other.y < lineHeight,
+  );
   const consumers = edges.slice(0, 3).map(({ node }) => stage.name(node));
   return (
     <g class={`edge ${wireState(edges)}${isBroken(pushed) ? " broken" : ""}`}>
@@ -36,8 +44,17 @@ export function WireView(props: { sight: Sight; index: number; labels: boolean }
         data-pushed={norm ?? ""}
       />
       <path class="line" d={curve} marker-end={ends ? "url(#tip)" : undefined} />
-      {props.labels && ends && norm !== undefined && (
-        <text class="pushed" x={end.x - 9} y={end.y - 3} text-anchor="end" aria-hidden="true">
+      {props.labels && ends && norm !== undefined && asMatrix && (
+        <WireMatrix kept={pushed!} x={end.x - 9} y={end.y - 4} />
+      )}
+      {props.labels && ends && norm !== undefined && !asMatrix && (
+        <text
+          class={crowded ? "pushed crowded" : "pushed"}
+          x={end.x - 9}
+          y={end.y - 3}
+          text-anchor="end"
+          aria-hidden="true"
+        >
           {text.length > labelRoom ? general(norm, 2).replace("-", "−") : text}
         </text>
       )}

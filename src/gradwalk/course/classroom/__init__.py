@@ -1,0 +1,1 @@
+"""For a class: grading services, similarity of submissions, and codes of completion."""
