@@ -9,12 +9,6 @@ from tests.batches import batched
 from tests.clinic.clinic_programs import ENGINES, PROGRAMS, SYMPTOMS, ClinicProgram
 
 CASES = [(program, engine) for program in PROGRAMS for engine in program.engines]
-# What the doctor does not find yet: the verdict, which a better doctor changes.
-KNOWN = {
-    # The error names the line of backward, not the line that wrote in place.
-    ("loop/changed_in_place", "torch"): "partly",
-    ("loop/changed_in_place", "gradwalk"): "partly",
-}
 
 
 def name_of(case: tuple[ClinicProgram, str]) -> str:
@@ -44,9 +38,7 @@ def test_the_doctor_names_cause_and_line_and_leaves_the_twin_alone(
     program, engine = case
     folder = tmp_path_factory.mktemp("clinic")
     said = program.examine(folder, engine, sick=True)
-    assert program.verdict(said) == KNOWN.get((program.name, engine), "found"), (
-        f"{name_of(case)}: {said}"
-    )
+    assert program.verdict(said) == "found", f"{name_of(case)}: {said}"
     for finding in said.findings:
         assert finding.change and finding.basis and finding.confidence
     healthy = program.examine(folder, engine, sick=False)

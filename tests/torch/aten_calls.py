@@ -63,8 +63,13 @@ def tensors_in(given: Any) -> list[torch.Tensor]:
 
 
 def numpy_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    found = tensor.detach()
+    found = tensor.detach().resolve_conj()
+    found = torch.view_as_real(found) if found.is_complex() else found
     return (found.float() if found.dtype == torch.bfloat16 else found).numpy(force=True)
+
+
+def has_gradient(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def check(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known:
@@ -74,7 +79,7 @@ def check(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known:
     if known.op == LEAF:
         return known
     assert known.op in OPS
-    operands = [t for t in dict.fromkeys(tensors_in((args, kwargs))) if t.is_floating_point()]
+    operands = [t for t in dict.fromkeys(tensors_in((args, kwargs))) if has_gradient(t)]
     leaves, outputs = run_with_graph(func, args, kwargs, operands)
     trace, node = as_node(known, args, kwargs, outputs)
     for found, k in zip(replay.forward(trace, node), known.outputs, strict=True):
@@ -130,7 +135,7 @@ def as_node(
         leaf = TraceNode(0, "", metas=((array.shape, str(array.dtype)),), values=[array])
         leaf.needs_grad = array.dtype.kind == "f"
         edges.append(Edge(trace.add(leaf)))
-    metas = tuple((tuple(o.shape), str(numpy_of(o).dtype)) for o in outputs)
+    metas = tuple((numpy_of(o).shape, str(numpy_of(o).dtype)) for o in outputs)
     node = TraceNode(
         0, known.op, tuple(edges), known.attrs, metas=tuple(metas[k] for k in known.outputs)
     )
@@ -163,7 +168,7 @@ def check_gradients(
     parts: Any = [None if g is None else numpy_of(g) for g in seeds]
     if op.multiple:
         parts = [
-            np.zeros(o.shape, numpy_of(o).dtype) if p is None and o.is_floating_point() else p
+            np.zeros_like(numpy_of(o)) if p is None and has_gradient(o) else p
             for p, o in zip(parts, ours, strict=True)
         ]
     pulled = replay.pull(trace, node, parts if op.multiple else parts[0])
@@ -173,7 +178,7 @@ def check_gradients(
             totals[id(argument)] = totals.get(id(argument), 0) + contribution
     for (key, leaf), g in zip(leaves.items(), theirs, strict=True):
         expected = torch.zeros_like(leaf) if g is None else g.to_dense() if g.is_sparse else g
-        found = totals.get(key, np.zeros(tuple(leaf.shape)))
+        found = totals.get(key, np.zeros(numpy_of(leaf).shape))
         same(found, expected, f"gradient of an operand of shape {tuple(leaf.shape)}")
 
 

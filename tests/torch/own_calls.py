@@ -203,6 +203,8 @@ def _small() -> list[Call]:
         (aten.add_.Tensor, (x, y), {"alpha": 2.5}),
         (aten.transpose_.default, (floats(3, 4), 0, -1), {}),
         (aten.as_strided.default, (floats(3, 1, 4), [3, 1, 4], [4, 9, 1]), {}),
+        (aten.as_strided.default, (floats(4, 5), [2, 3, 2], [8, 2, 3], 1), {}),
+        (aten.as_strided_copy.default, (floats(4, 5), [3, 4], [0, 5]), {}),
         (aten.mul.Tensor, (x, x), {}),
         (aten._to_copy.default, (x,), {"dtype": torch.bfloat16}),
         (aten.bitwise_not.default, (bits,), {}),
@@ -282,8 +284,68 @@ def _leaves() -> list[Call]:
     ]
 
 
+def complex_calls() -> list[Call]:
+    """Calls with complex operands, and those that make them."""
+    z, w, x = (torch.complex(floats(3, 4), floats(3, 4)) for _ in range(3))
+    real, deep = floats(4), torch.complex(floats(2, 3, 4), floats(2, 3, 4))
+    found: list[Call] = [
+        (getattr(aten, name).default, (z,), {})
+        for name in ("neg", "clone", "alias", "detach", "abs", "angle", "view_as_real", "_conj",
+                     "_conj_physical", "conj_physical", "_to_copy")
+    ]  # fmt: skip
+    transforms: list[Call] = []
+    for way in range(3):
+        transforms += [
+            (aten._fft_c2c.default, (deep, [2, 0], way, way == 0), {}),
+            (aten._fft_r2c.default, (floats(3, 5), [1], way, way == 0), {}),
+            (aten._fft_r2c.default, (floats(3, 4, 2), [0, 1], way, way != 0), {}),
+            (aten._fft_c2r.default, (deep, [0, 1], way, 4 + way % 2), {}),
+        ]
+    return [
+        *found,
+        *transforms,
+        (aten.add.Tensor, (z, w), {"alpha": 2.0}),
+        (aten.sub.Tensor, (z, deep), {}),
+        (aten.select.int, (deep, -2, 1), {}),
+        (aten.slice.Tensor, (deep, -1, 1, 3), {}),
+        (aten.transpose.int, (deep, -1, 0), {}),
+        (aten.squeeze.dim, (z[:, :1], -1), {}),
+        (aten.unsqueeze.default, (z, -1), {}),
+        (aten.cat.default, ([z, w], -1), {}),
+        (aten.stack.default, ([z, w, x], -1), {}),
+        (aten.flip.default, (deep, [-1, 0]), {}),
+        (aten.sum.dim_IntList, (deep, [-1], True), {}),
+        (aten.sum.dim_IntList, (deep, None), {}),
+        (aten.mean.dim, (deep, [-2, 0]), {}),
+        (aten.split.Tensor, (deep, 2, -1), {}),
+        (aten.split_with_sizes.default, (deep, [1, 3], -1), {}),
+        (aten.unbind.int, (z, -1), {}),
+        (aten.index_select.default, (z, -1, torch.tensor([2, 0, 2])), {}),
+        (aten.view.default, (z, [2, -1]), {}),
+        (aten._unsafe_view.default, (z, [6, 2]), {}),
+        (aten.reshape.default, (z, [12]), {}),
+        (aten.expand.default, (z, [2, -1, 4]), {}),
+        (aten.permute.default, (deep, [2, -3, 1]), {}),
+        (aten.mul.Tensor, (z, w), {}),
+        (aten.mul.Tensor, (z, real), {}),
+        (aten.mul.Tensor, (real, z), {}),
+        (aten.mul.Tensor, (z, 2.5), {}),
+        (aten.mul.Scalar, (z, 2.5), {}),
+        (aten.div.Tensor, (z, w), {}),
+        (aten.div.Tensor, (z, real), {}),
+        (aten.div.Scalar, (z, 2.5), {}),
+        (aten.mm.default, (z, w.T), {}),
+        (aten.bmm.default, (deep, deep.mT), {}),
+        (aten.complex.default, (real, floats(4)), {}),
+        (aten.polar.default, (real.abs(), floats(4)), {}),
+        (aten.view_as_complex.default, (floats(3, 2),), {}),
+        (aten._to_copy.default, (real,), {"dtype": torch.complex128}),
+    ]
+
+
 def own_calls() -> list[Call]:
-    return [*_images(), *_layers(), *_small(), *_experts(), *_triangular(), *_leaves()]
+    real = [*_images(), *_layers(), *_small(), *_experts(), *_triangular(), *_leaves()]
+    return real + complex_calls()
 
 
 def calls_elsewhere() -> list[tuple[Any, tuple[Any, ...], dict[str, Any], Callable[..., Any]]]:

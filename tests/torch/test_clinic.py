@@ -34,7 +34,7 @@ OPS = {
 whole = torch.ones(2, requires_grad=True) * 2
 whole[:] = torch.ones(2, requires_grad=True)
 if type(whole.grad_fn).__name__ == "CopySlices":  # older versions make a slice also of the whole
-    OPS["none_zero_overwritten"] = "CopySlices"
+    OPS["none_zero_overwritten"] = "write_view"
 LAYERS = {"health_missing_normalisation": "7", "health_wrong_gain": "2"}
 MADE_BEFORE = {"nan_data_row", "nan_weights_left", "none_frozen", "none_unused"}
 MADE_BEFORE |= {"health_unscaled_input", "health_flat_gates"}

@@ -197,3 +197,14 @@ def test_attention_that_learned_to_be_sharp_is_not_called_saturated(lib):
             (out - wanted).square().sum().backward()
         kinds = [finding.kind for finding in gw.health(model, trace).findings]
         assert ("saturated" in kinds) == bool(shift), kinds
+
+
+def test_a_norm_in_bfloat16_is_audited_as_one():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(20, 64), torch.nn.LayerNorm(64), torch.nn.ReLU(), torch.nn.Linear(64, 10)
+    )
+    with gw.torch.record() as trace, torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(torch.randn(32, 20)), torch.arange(32) % 10)
+        loss.backward()
+    assert audit(trace).faults == []

@@ -1,5 +1,6 @@
 """What is private of PyTorch: one file, one error where a version lacks it."""
 
+import math
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 
 import gradwalk as gw
 from gradwalk.torch import private
+from gradwalk.torch.private_foreach import TotalNorm
 from tests.project.checkout import PACKAGE, ROOT
 
 
@@ -22,9 +24,8 @@ def test_a_version_without_it_is_told(monkeypatch):
 
 
 def test_a_version_without_dispatch_modes_is_told_at_once():
-    program = (
-        "import torch.utils._python_dispatch as modes; del modes._push_mode\nimport gradwalk.torch"
-    )
+    take_away = "del modes._get_current_dispatch_mode_stack"
+    program = f"import torch.utils._python_dispatch as modes; {take_away}\nimport gradwalk.torch"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1
     assert "gradwalk.torch needs dispatch modes" in done.stderr and "Fix: pip" in done.stderr
@@ -66,6 +67,20 @@ def test_looking_whether_a_saved_tensor_is_packed_does_not_unpack_it():
 def test_nothing_private_is_used_elsewhere():
     for path in (PACKAGE / "torch").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if path.name not in ("private.py", "private_distributed.py"):
+        if path.stem.partition("_")[0] != "private":
             assert "torch._" not in text.replace("torch.__", ""), path.name
             assert "._python_dispatch" not in text, path.name
+
+
+def test_the_total_norm_of_tensors_that_change_from_step_to_step():
+    total, large = TotalNorm(), torch.randn(1 << 19)
+    some = [torch.randn(3, 4), torch.randn(5)]
+    other_shapes = [torch.randn(5), torch.randn(4, 3)]
+    sparse = [torch.eye(3).to_sparse(), torch.randn(5)]
+    half = [torch.full((4,), 300.0, dtype=torch.float16), torch.ones(2, dtype=torch.float16)]
+    mixed = [torch.randn(3), torch.randn(3, dtype=torch.float64)]
+    bad = [torch.randn(3, 4), torch.tensor([1.0, torch.nan, 1.0, 1.0, 1.0])]
+    for tensors in (some, other_shapes, some, sparse, half, mixed, [large, *some], some, bad, some):
+        expected = [torch.linalg.vector_norm(t.to_dense().double()).item() for t in tensors]
+        assert total.of(tensors).item() == pytest.approx(math.hypot(*expected), 1e-4, nan_ok=True)
+        assert total.of_each() == pytest.approx(expected, 1e-4, nan_ok=True)

@@ -2,7 +2,8 @@
 
 Public hooks report almost everything. What is here has no public form: the beginning of a backward
 pass (`Tensor.backward`, `torch.autograd.backward` and `grad` alike), the autograd node of an
-operation, and whether saved tensors are packed.
+operation, and whether saved tensors are packed. Lists of tensors and `torch.distributed` have files
+of their own: private_foreach.py, private_distributed.py.
 """
 
 from __future__ import annotations
@@ -36,8 +37,6 @@ try:
     )
     from torch.utils._python_dispatch import (
         _get_current_dispatch_mode_stack,
-        _pop_mode,
-        _push_mode,
     )
     from torch.utils._pytree import tree_flatten, tree_unflatten
 except ImportError as error:
@@ -253,12 +252,19 @@ def _run_backward(
     run = _original
     accumulates = bool(keywords.get("accumulate_grad", True))
     call = BackwardCall(tuple(outputs), tuple(seeds), create_graph, accumulates, tuple(inputs))
-    with ExitStack() as stack:
-        for listener in list(_listeners):
-            stack.enter_context(listener(call))
+    # A stack of contexts takes as long as what a listener does.
+    with _listeners[0](call) if len(_listeners) == 1 else _all_listeners(call):
         result = run(outputs, seeds, retain_graph, create_graph, inputs, *args, **keywords)
         call.result = tuple(result or ())
         return result
+
+
+@contextmanager
+def _all_listeners(call: BackwardCall) -> Iterator[None]:
+    with ExitStack() as stack:
+        for listener in list(_listeners):
+            stack.enter_context(listener(call))
+        yield
 
 
 # -- that compiled code runs -----------------------------------------------------------------------
@@ -341,19 +347,6 @@ def _switched(*given: Any) -> Any:
     return _before[_SWITCHES](*given)
 
 
-def backend_of(modules: Sequence[Any]) -> Any:
-    """The backend that compiles one of these modules; that of `torch.compile` itself if none."""
-    from torch._dynamo.backends.registry import lookup_backend
-
-    contexts = (getattr(module, "dynamo_ctx", None) for module in modules)
-    callbacks = (getattr(context, "callback", None) for context in contexts)
-    found: Any = next((callback for callback in callbacks if callback is not None), None)
-    inner = "_torchdynamo_orig_backend", "_torchdynamo_orig_callable"  # in older versions
-    while found is not None and any(hasattr(found, name) for name in inner):
-        found = getattr(found, inner[0], None) or getattr(found, inner[1], None)
-    return found or lookup_backend("inductor")
-
-
 @contextmanager
 def mode_taken_off(mode: TorchDispatchMode) -> Iterator[None]:
     """Remove a dispatch mode for a while, if it is the innermost one."""
@@ -361,85 +354,15 @@ def mode_taken_off(mode: TorchDispatchMode) -> Iterator[None]:
     if not modes or modes[-1] is not mode:
         yield
         return
-    _pop_mode()
+    # This resets its flags as well, which tell older compilers that it is on.
+    mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
-        _push_mode(mode)
+        mode.__enter__()  # type: ignore[no-untyped-call]
 
 
-# -- for watch: what is looked at in every step ----------------------------------------------------
-
-
-# Elements: below this, on a CPU, concatenating all tensors is faster than one norm for each.
-_FEW = 1 << 18
-
-
-def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The norm of all tensors together, without waiting; NaN or inf if any element is."""
-    if (
-        tensors[0].is_cpu
-        and set(map(type, tensors)) == {torch.Tensor}
-        and sum(map(torch.Tensor.numel, tensors)) <= _FEW
-    ):
-        try:
-            joined = torch._utils._flatten_dense_tensors(tensors)  # type: ignore[no-untyped-call]
-            norm = torch.linalg.vector_norm(joined, dtype=_wide(joined.dtype))
-            return norm.detach() if norm.requires_grad else norm
-        except AttributeError:
-            raise missing("torch._utils._flatten_dense_tensors") from None
-        except RuntimeError:  # some are sparse, or on another device
-            pass
-    with torch.no_grad():
-        return _total_norm_of_groups(tensors)
-
-
-def _total_norm_of_groups(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The same for many tensors, or several kinds: by device and dtype."""
-    return torch.linalg.vector_norm(stacked(each_norm(tensors)))
-
-
-def each_norm(
-    tensors: Sequence[torch.Tensor], dtype: torch.dtype | None = None
-) -> list[torch.Tensor]:
-    """The norm of each tensor, in order, without waiting; of a sparse one, of what it stores.
-
-    A given `dtype` is that of the sums.
-    """
-    groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
-    dense = [tensor._values() if tensor.is_sparse else tensor for tensor in tensors]
-    for position, tensor in enumerate(dense):
-        groups.setdefault((tensor.device, tensor.dtype), []).append(position)
-    norms: dict[int, torch.Tensor] = {}
-    for (_, own), positions in groups.items():
-        members = [dense[position] for position in positions]
-        try:
-            found = torch._foreach_norm(members, 2, dtype=dtype or _wide(own))
-        except AttributeError:
-            raise missing("torch._foreach_norm") from None
-        norms.update(zip(positions, found))
-    return [norms[position] for position in range(len(dense))]
-
-
-def stacked(numbers: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Tensors of one number each as one vector, on the device and in the dtype of the first."""
-    first = numbers[0]
-    if any(number.device != first.device or number.dtype != first.dtype for number in numbers):
-        numbers = [number.to(first.device, first.dtype) for number in numbers]
-    return torch.stack(list(numbers))
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype | None:
-    """Widen half precision: its sum of squares overflows at harmless sizes."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else None
-
-
-def copy_all(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
-    """Copy tensors of one device and dtype, without waiting."""
-    try:
-        torch._foreach_copy_(targets, sources, non_blocking=True)
-    except AttributeError:
-        raise missing("torch._foreach_copy_") from None
+# -- generators of devices -------------------------------------------------------------------------
 
 
 def has_rng(device: torch.device) -> bool:
@@ -449,8 +372,10 @@ def has_rng(device: torch.device) -> bool:
 
 def rng_state(device: torch.device) -> torch.Tensor:
     """The state of a device's generator."""
-    which = () if device.type == "mps" else (device,)
-    return torch.get_device_module(device).get_rng_state(*which)
+    module = torch.get_device_module(device)
+    if device.index is not None and hasattr(module, "default_generators"):  # the short way
+        return module.default_generators[device.index].get_state()
+    return module.get_rng_state(*(() if device.type == "mps" else (device,)))
 
 
 def set_rng_state(device: torch.device, state: torch.Tensor) -> None:

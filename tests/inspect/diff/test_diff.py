@@ -317,3 +317,34 @@ def test_a_residual_that_is_missing_and_an_end_that_goes_on() -> None:
     w = torch.randn(8, requires_grad=True)
     longer = gw.diff(lambda: (w * w).sum(), lambda: (w * w).sum() * 2 + w.abs().sum()).first
     assert longer is not None and longer.kind in ("extra", "operation"), longer
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_both_sides_are_named_by_what_they_compute(swapped: bool) -> None:
+    """Not by the result that both go on to, although only that one is aligned."""
+    weights = torch.randn(8, 8, requires_grad=True), torch.randn(8, 3, requires_grad=True)
+
+    def by_hand(x: torch.Tensor) -> torch.Tensor:
+        return 0.5 * x * (1 + torch.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))
+
+    traces = []
+    for gelu in (nn.functional.gelu, by_hand):
+        with gradwalk.torch.record() as trace:
+            (gelu(X @ weights[0]) @ weights[1]).sum()
+        traces.append(trace)
+    first = gw.diff(*(traces[::-1] if swapped else traces)).first
+    assert first is not None and first.a is not None and first.b is not None
+    assert {first.a.op, first.b.op} == {"gelu", "mul"}
+
+
+def test_other_data_are_no_other_operation() -> None:
+    """Two ranks read their own rows, and here the same words."""
+    model, words = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1)), nn.Embedding(5, 8)
+    ids, own = torch.arange(6) % 5, torch.randn(6, 8)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return model(x + words(ids)).mean()
+
+    report = gw.diff(lambda: run(X), lambda: run(own))
+    assert [found.kind for found in report.findings] == ["input"]
+    assert report.first is not None and report.first.b is not None and report.first.b.op == "add"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gradwalk as gw
-from gradwalk.inspect.doctor.doctor import examined
+from gradwalk.inspect.doctor.doctor import doctor, examined
 from gradwalk.inspect.doctor.loss_curve import verdict
 from tests.batches import batched
 from tests.inspect.doctor.programs import HEALTHY, SICK, program
@@ -89,3 +89,35 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     examined(program(HEALTHY["plain"], tmp_path, False), [False])
     after = gw.nn.Module.__call__, gw.optim.Optimizer.__init__, gw.engine.gradients.backward
     assert before == after
+
+
+def test_a_program_that_records_itself_keeps_its_recording() -> None:
+    gw.manual_seed(0)
+    model = gw.nn.Sequential(gw.nn.Linear(4, 8), gw.nn.ReLU(), gw.nn.Linear(8, 1))
+    x, kept = gw.randn(16, 4), []
+
+    def program() -> None:
+        with gw.record() as trace:
+            hidden = model[:2](x).detach()
+            model[2](hidden).square().mean().backward()
+            (x * 2).sum()
+        kept.append(trace)
+
+    found = examined(program, [False])
+    assert [finding.kind for finding in found.findings] == ["unused"]
+    assert [node.op for node in kept[0]][-1] == "sum" and kept[0].sweeps
+
+
+def test_the_backward_passes_of_a_closure_are_the_optimizers_own() -> None:
+    gw.manual_seed(0)
+    model = gw.nn.Linear(4, 1)
+    optimizer = gw.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+    x, y = gw.randn(32, 4), gw.randn(32, 1)
+
+    def closure() -> gw.Tensor:
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        return loss
+
+    assert not doctor(model, lambda: optimizer.step(closure), steps=4)

@@ -63,7 +63,8 @@ def test_healthy_networks_give_no_finding(name: str, own_weights: bool) -> None:
         assert live.findings == [], str(live)
     assert [layer.name for layer in live.layers] == [layer.name for layer in recorded.layers]
     for one, other in zip(recorded.layers, live.layers, strict=True):
-        assert math.isclose(one.gradient, other.gradient, rel_tol=1e-4)
+        # The second call runs compiled kernels: a tie of max pooling may fall to another element.
+        assert math.isclose(one.gradient, other.gradient, rel_tol=1e-3)
         assert math.isclose(one.activation, other.activation, rel_tol=1e-4)
         assert one.update is not None and math.isclose(one.update, other.update or 0, rel_tol=1e-3)
 
@@ -157,6 +158,46 @@ def test_a_gradient_of_attention_scores_may_be_small() -> None:
     by_name = {layer.name: layer for layer in report.layers}
     assert by_name["q"].gradient < 1e-3 * by_name["out"].gradient
     assert report.healthy, str(report)
+
+
+def test_attention_over_many_tokens_that_has_learned_nothing_is_healthy() -> None:
+    """Each of 512 choices has little weight, and one token alone is read, as a classifier does."""
+    gw.manual_seed(0)
+    parts = nn.ModuleDict({name: nn.Linear(32, 32) for name in ("q", "k", "v", "out")})
+    for name, part in parts.items():
+        nn.init.normal_(part.weight, std=1e-4 if name in "qk" else 0.02)
+        nn.init.zeros_(part.bias)
+    x = gw.randn(2, 512, 32)
+    weights = (parts["q"](x) @ parts["k"](x).mT / math.sqrt(32)).softmax(-1)
+    out = parts["out"](x + weights @ parts["v"](x))
+    report = health(parts, out[:, 0].square().mean())
+    by_name = {layer.name: layer for layer in report.layers}
+    assert by_name["k"].gradient < 1e-6 * by_name["out"].gradient
+    assert report.healthy, str(report)
+
+
+def test_a_weight_that_began_at_zero_is_nothing_but_its_updates() -> None:
+    """LoRA's second matrix: a step moves it by its whole norm, and that is no fault."""
+    for lr, is_healthy in ((5e-3, True), (0.5, False)):
+        gw.manual_seed(0)
+        down, up = nn.Linear(32, 4, bias=False), nn.Linear(4, 32, bias=False)
+        nn.init.zeros_(up.weight)
+        model, x = nn.Sequential(down, up), gw.randn(16, 32)
+        optimizer = gw.optim.Adam([up.weight], lr=lr)
+        (model(x) - x).square().mean().backward()
+        optimizer.step()
+        report = health(model, (model(x) - x).square().mean(), optimizer)
+        assert (not [f for f in report.findings if f.kind == "update"]) == is_healthy, str(report)
+
+
+def test_a_rate_that_a_schedule_took_to_zero_is_no_finding() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = gw.optim.SGD(model.parameters(), lr=0.1)
+    loss = model(gw.randn(16, 4)).square().mean()
+    gw.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.0)
+    assert health(model, loss, optimizer).healthy
+    off = gw.optim.SGD(model.parameters(), lr=0.0)
+    assert [f.kind for f in health(model, loss, off).findings] == ["update"]
 
 
 def test_gradients_that_are_not_finite_are_named() -> None:

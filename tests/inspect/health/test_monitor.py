@@ -1,5 +1,8 @@
 """Monitor compares the updates of a step with those of the steps before it."""
 
+import pytest
+import torch
+
 import gradwalk as gw
 
 
@@ -20,3 +23,8 @@ def test_an_update_that_jumps_is_told_from_one_that_was_always_large() -> None:
         if found:
             assert "times the usual update" in found[0].message
             assert "from 0.001 to 1" in found[0].change
+
+
+def test_a_model_of_pytorch_is_refused_with_what_to_use_instead():
+    with pytest.raises(TypeError, match="LayerNumbers"):
+        gw.Monitor(torch.nn.Linear(2, 1))

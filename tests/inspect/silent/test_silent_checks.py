@@ -95,6 +95,11 @@ def centred_over_rows(lib):
     return classified(lib, (hidden - hidden.mean(0, keepdim=True)).mean(1), 6)
 
 
+def scaled_by_the_batch(lib):
+    hidden = lib.nn.Linear(4, 6)(lib.randn(6, 4))
+    return classified(lib, hidden / ((hidden * hidden).mean() + 1e-6).sqrt(), 6)
+
+
 def batch_norm_by_hand(lib):
     hidden = lib.nn.Linear(4, 6)(lib.randn(6, 4))
     return classified(lib, (hidden - hidden.mean(0)) / hidden.std(0), 6)
@@ -204,6 +209,7 @@ SICK = {
     "rows mix": (
         lambda lib: last_state(lib, batch_first=False),
         centred_over_rows,
+        scaled_by_the_batch,
         transposed_before_reshape,
         lambda lib: attention(lib, batch_first=False),
         lambda lib: pooled(lib, 0),
@@ -229,7 +235,22 @@ SICK = {
         *(lambda lib, way=way: padded_rows(lib, way) for way in ("mean", "sum", "last", "att")),
     ),
 }
+
+
+def clusters(lib, summed):
+    """Points are assigned to what a layer offers, and summed for each (NetVLAD, a Dice loss)."""
+    x, y = lib.randn(6, 10, 8), lib.randn(6, 5, 16)
+    points, assign = lib.nn.Linear(8, 16), lib.nn.Linear(16, 5)
+    h = points(x).relu()
+    weights = assign(h).softmax(-1)
+    if summed:
+        return ((weights.unsqueeze(-1) * h.unsqueeze(2)).sum(1) - y).square().mean()
+    return (weights.transpose(1, 2) @ h - y).square().mean()
+
+
 HEALTHY = (
+    lambda lib: clusters(lib, summed=True),
+    lambda lib: clusters(lib, summed=False),
     next_tokens,
     translated,
     classes_first,

@@ -74,6 +74,8 @@ def test_a_value_made_by_hand_is_asked_what_it_pushes() -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_recording_a_network_changes_nothing_and_holds_everything(name: str) -> None:
     model, loss = network(name)
+    loss().backward()  # from the second call on compiled kernels run, which round differently
+    model.zero_grad()
     plain = loss()
     plain.backward()
     expected = {n: p.grad.numpy().copy() for n, p in model.named_parameters()}

@@ -13,7 +13,7 @@ from torch import nn
 from torch.fx.proxy import TracerBase
 
 import gradwalk as gw
-from gradwalk.torch.imports.graph_steps import Unsupported
+from gradwalk.nn.graph_module import Unsupported
 from gradwalk.torch.imports.import_graph import Imported, import_graph
 from gradwalk.torch.imports.verify import Mismatch
 from gradwalk.torch.translate import Known, translate
@@ -256,18 +256,55 @@ def test_it_can_be_compiled() -> None:
 
 
 def test_it_can_be_trained() -> None:
-    x, y = torch.randn(8, 2), torch.randn(8, 1)
+    x = torch.randn(8, 2)
+    y = torch.sin(x[:, :1])
     module = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
     net = import_graph(lambda x, y: F.mse_loss(module(x), y), x, y)
     optimizer = gw.optim.SGD(net.parameters(), lr=0.1)
     losses = []
-    for _ in range(10):
+    for _ in range(40):
         optimizer.zero_grad()
         loss = net(*ours(x, y))
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0] / 1.5
+
+
+class Rotary(nn.Module):
+    """Pairs of numbers turned, as complex numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("turns", torch.polar(torch.ones(4, 3), torch.rand(4, 3)))
+        self.scale = nn.Parameter(torch.randn(3, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor, phase: torch.Tensor) -> torch.Tensor:
+        pairs = torch.view_as_complex(x.reshape(4, 3, 2))
+        return torch.view_as_real(pairs * self.turns * self.scale / phase).flatten(1)
+
+
+def test_complex_numbers_are_pairs() -> None:
+    x, phase = torch.randn(4, 6), torch.randn(3, dtype=torch.complex64)
+    module = Rotary()
+    net = import_graph(module, x, phase)
+    found = net(*ours(x, torch.view_as_real(phase)))
+    expected = module(x, phase)
+    assert_same(found, expected)
+    (found * found).sum().backward()
+    (expected * expected).sum().backward()
+    assert module.scale.grad is not None
+    np.testing.assert_allclose(gradient(net.scale), torch.view_as_real(module.scale.grad), 1e-4)
+
+
+def test_a_difference_that_float64_does_not_have_is_rounding() -> None:
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v)  # to one key: weights of 1, gradients of 0
+
+    heads = (torch.randn(2, 4, 64, 8), torch.randn(2, 4, 1, 8), torch.randn(2, 4, 1, 8))
+    import_graph(function, *heads)
+    with pytest.raises(Mismatch):
+        import_graph(function, *heads, tolerance=1e-5)
 
 
 # -- errors ----------------------------------------------------------------------------------------

@@ -45,17 +45,27 @@ def miscompiling_ahead(graph: torch.fx.GraphModule, examples: list[Any]) -> Call
 
 
 def train(
-    folder: Path, backend: Any, *, bad_row: bool = False, whole: bool = True, **options: Any
+    folder: Path,
+    backend: Any,
+    *,
+    bad_row: bool = False,
+    whole: bool = True,
+    in_place: bool = False,
+    **options: Any,
 ) -> tuple[list[StepReport], Any]:
     torch._dynamo.reset()
     torch.manual_seed(0)
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    compiled = torch.compile(model, backend=backend)
+    compiled: Any = model if in_place else torch.compile(model, backend=backend)
     given = (compiled, optimizer) if whole else (None, None)
+    if in_place and whole:
+        model.compile(backend=backend)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         watched = watch(*given, folder=folder, **options)
+        if in_place and not whole:
+            model.compile(backend=backend)
         try:
             for step in range(4):
                 x, y = torch.randn(12, 6), torch.randint(0, 3, (12,))
@@ -103,3 +113,24 @@ def test_compiled_code_runs_on_after_the_search(tmp_path: Path) -> None:
     assert compiled(torch.randn(12, 6)).isnan().any()
     with torch.compiler.set_stance("force_eager"):
         assert compiled._orig_mod.enc.weight.isnan().all()  # the program went on with its NaN
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["before watch", "while watched"])
+def test_a_model_that_is_compiled_in_place(tmp_path: Path, whole: bool) -> None:
+    # Its hooks are inside the compiled code.
+    assert train(tmp_path, "eager", whole=whole, in_place=True)[0] == []
+    (report,), _ = train(tmp_path, "eager", bad_row=True, whole=whole, in_place=True)
+    assert (report.blamed, report.step, report.op, report.row) == ("model", 2, "div", 4)
+    (report,), model = train(tmp_path, miscompiling, whole=whole, in_place=True)
+    assert (report.blamed, report.op) == ("compiler", "sigmoid")
+    assert model._compiled_call_impl.__module__.startswith("torch.")  # nothing is left behind
+
+
+def test_no_call_is_no_finite_output(tmp_path: Path) -> None:
+    weight = torch.ones(3, requires_grad=True)
+    watched = watch(None, None, folder=tmp_path)
+    with pytest.raises(StepStopped) as stopped:
+        (weight - 1).sqrt().sum().mul(0).backward()
+        torch.optim.SGD([weight], lr=0.1).step()
+    watched.remove()
+    assert "output was finite" not in str(stopped.value.report)

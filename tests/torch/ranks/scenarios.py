@@ -111,8 +111,12 @@ SCENARIOS: dict[str, tuple[Callable[[], nn.Module], Any, dict[str, Any]]] = {
     "ddp-healthy": (ddp, healthy, {}),
     "ddp-nan": (ddp, constant_row, {}),
     "ddp-warn": (ddp, constant_row, {"action": "warn"}),
+    "ddp-late": (ddp, constant_row, {"late": True}),
+    "ddp-late-warn": (ddp, constant_row, {"late": True, "action": "warn"}),
+    "ddp-late-healthy": (ddp, healthy, {"late": True}),
     "ddp-reduction": (compressed, large, {"explosion": 1e30}),
     "ddp-unused-everywhere": (ddp, skips((0, 1)), {}),
+    "ddp-unused-zeros": (ddp, skips((0, 1)), {}),  # zero_grad(set_to_none=False)
     "ddp-unused-allowed": (lambda: ddp(find_unused_parameters=True), skips((0,)), {}),
     "ddp-unused-on-one": (ddp, skips((0,)), {}),
     "fsdp-healthy": (sharded, healthy, {}),
@@ -134,7 +138,7 @@ def run(name: str, rank: int, folder: Path) -> dict[str, Any]:
     done = 0
     try:
         for step in range(STEPS):
-            optimizer.zero_grad()
+            optimizer.zero_grad(set_to_none=name != "ddp-unused-zeros")
             loss = loss_of(model, rank, step)
             loss.backward()
             if step == BAD and options.get("action") == "warn":

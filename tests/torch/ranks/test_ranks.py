@@ -71,7 +71,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Any
     return results
 
 
-HEALTHY = ["ddp-healthy", "ddp-unused-allowed", "fsdp-healthy", "fsdp-watched-on-one"]
+HEALTHY = [
+    "ddp-healthy",
+    "ddp-late-healthy",
+    "ddp-unused-allowed",
+    "fsdp-healthy",
+    "fsdp-watched-on-one",
+]
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -81,7 +87,10 @@ def test_healthy_ranks_are_left_alone(found: dict[tuple[str, int], Any], name: s
         assert found[name, rank]["done"] == scenarios.STEPS
 
 
-@pytest.mark.parametrize("name", ["ddp-nan", "ddp-warn", "fsdp-nan", "fsdp-warn", "fsdp-half"])
+GUILTY = ["ddp-nan", "ddp-warn", "ddp-late", "ddp-late-warn", "fsdp-nan", "fsdp-warn", "fsdp-half"]
+
+
+@pytest.mark.parametrize("name", GUILTY)
 def test_the_bad_rank_is_named_on_every_rank(found: dict[tuple[str, int], Any], name: str) -> None:
     (innocent,), (guilty,) = found[name, 0]["reports"], found[name, 1]["reports"]
     assert (guilty["step"], guilty["op"], guilty["row"]) == (STOPPED, "div", 7)
@@ -93,7 +102,9 @@ def test_the_bad_rank_is_named_on_every_rank(found: dict[tuple[str, int], Any], 
         assert "The first bad rank is 1" in report["summary"]
     goes_on = name.endswith("warn")
     for rank, report in enumerate((innocent, guilty)):
-        assert found[name, rank]["done"] == (scenarios.STEPS if goes_on else STOPPED)
+        made = STOPPED + ("late" in name)
+        assert found[name, rank]["done"] == (scenarios.STEPS if goes_on else made)
+        assert found[name, rank]["finite"] != goes_on
         own = Path(report["path"]).parent
         assert own.name == f"rank-{rank}" and (own / "report.json").exists()
     together = own.parent / "summary.json"
@@ -115,9 +126,10 @@ def test_a_reduction_that_overflows_is_no_ranks_fault(found: dict[tuple[str, int
         assert "reduction itself" in report["summary"] and "float32" in report["text"]
 
 
-def test_unused_parameters_are_named(found: dict[tuple[str, int], Any]) -> None:
+@pytest.mark.parametrize("name", ["ddp-unused-everywhere", "ddp-unused-zeros"])
+def test_unused_parameters_are_named(found: dict[tuple[str, int], Any], name: str) -> None:
     for rank in (0, 1):
-        (report,) = found["ddp-unused-everywhere", rank]["reports"]
+        (report,) = found[name, rank]["reports"]
         assert (report["kind"], report["step"]) == ("unused", STOPPED)
         assert report["gradients"] == ["module.extra.weight", "module.extra.bias"]
         assert "find_unused_parameters=True" in report["text"]

@@ -401,3 +401,8 @@ def test_an_array_that_travels_along_an_edge_is_kept_once_unless_it_is_added_to(
     both = sweep.pushed[sin][0] + sweep.pushed[add][1]
     np.testing.assert_array_equal(sweep.grad(exp), both)
     assert sweep.grad(exp) is not sweep.pushed[sin][0]
+
+
+def test_an_axis_that_is_not_there_is_an_error_of_pytorch():
+    with pytest.raises(IndexError, match="Dimension out of range"), gradwalk.torch.record():
+        torch.ones(3).mean(1)

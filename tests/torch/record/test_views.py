@@ -77,7 +77,33 @@ def converted(x):
     return y
 
 
-PROGRAMS = [rows, uninitialized, numbers, copied, added, transposed, broadcast, used_again]
+def read_between(x):
+    y = x * 2
+    seen = y.view(2, 6).t()
+    seen[:2] = seen[:2].clone() * 3
+    end = seen[-2:, 1:]  # PyTorch gives `seen` a new node, after that of the slice
+    seen[-2:, 1:] = end * 5
+    seen += 1
+    return (seen * seen).sin()
+
+
+def overlapping(x):
+    y = (x * 2).as_strided((2, 3, 2), (4, 1, 2), 1)
+    return y.exp()
+
+
+PROGRAMS = [
+    read_between,
+    overlapping,
+    rows,
+    uninitialized,
+    numbers,
+    copied,
+    added,
+    transposed,
+    broadcast,
+    used_again,
+]
 PROGRAMS += [reshaped, converted]
 PROGRAMS += [lambda x: F.relu6(x * 9, inplace=True), lambda x: F.hardswish(x * 2, inplace=True)]
 PROGRAMS += [lambda x: (x * 2).div_((x * x + 1).sum(1, keepdim=True))]
@@ -93,12 +119,38 @@ def test_a_change_in_place_is_an_op_of_ours(program, tmp_path):
     np.testing.assert_array_equal(trace.grad(x), expected.numpy())
     checked = audit(trace)
     assert not checked.faults, checked
-    unknown = {"uninitialized", "used_again"}  # values that PyTorch neither keeps nor shows
+    unknown = {
+        "uninitialized",
+        "used_again",
+        "read_between",
+    }  # values that PyTorch neither keeps nor shows
     assert not checked.skipped or program.__name__ in unknown, checked
     save_trace(trace, tmp_path / "it.trace")
     again = load_trace(tmp_path / "it.trace")
     assert [node.op for node in again.nodes] == [node.op for node in trace.nodes]
     assert not audit(again).faults
+
+
+def turned(x):
+    pairs = torch.view_as_complex(x.view(3, 2, 2))
+    turns = torch.polar(torch.ones(2), torch.linspace(0.1, 2, 2))
+    return torch.view_as_real(pairs * turns.unsqueeze(0)).flatten(1)
+
+
+def mixed(x):
+    return torch.fft.fft2(x).real + torch.fft.irfft(torch.fft.rfft(x) / 2, n=4)
+
+
+@pytest.mark.parametrize("program", [turned, mixed], ids=lambda program: program.__name__)
+def test_an_operation_on_complex_numbers_is_an_op_on_pairs(program):
+    x = torch.linspace(-1.3, 1.7, 12).view(3, 4).requires_grad_()
+    expected = torch.autograd.grad(program(x).square().sum(), x)[0]
+    with gw.torch.record() as trace:
+        program(x).square().sum().backward()
+    assert [node.op for node in trace.nodes if node.op and op_of(node) is None] == []
+    np.testing.assert_array_equal(trace.grad(x), expected.numpy())
+    checked = audit(trace)
+    assert not checked.faults and not checked.skipped, checked
 
 
 def test_a_write_of_a_stale_view_stays_opaque():

@@ -13,12 +13,13 @@ import torch
 from gradwalk.inspect.trace import replay
 from gradwalk.ops import TABLE as OPS
 from gradwalk.torch.translate import LEAF, entry_name, translate
-from gradwalk.torch.translate.table import TABLE
-from tests.torch.aten_calls import Call, as_node, calls_of, check, same, samples_of
+from gradwalk.torch.translate.table import ON_PAIRS, TABLE
+from tests.torch.aten_calls import Call, as_node, calls_of, check, same, samples_of, tensors_in
 from tests.torch.own_calls import (
     FUSES_RMS_NORM,
     GROUPS_ROWS,
     calls_elsewhere,
+    complex_calls,
     floats,
     own_calls,
 )
@@ -116,7 +117,13 @@ def test_every_translation_is_met(calls: dict[str, list[Call]]) -> None:
     elsewhere = {entry_name(func) for func, *_ in calls_elsewhere()}
     elsewhere |= set() if FUSES_RMS_NORM else {"_fused_rms_norm.default"}
     elsewhere |= set() if GROUPS_ROWS else {"_grouped_mm.default"}
-    assert set(TABLE) == set(calls) | elsewhere
+    assert set(TABLE) == set(calls) - (set(ON_PAIRS) - set(TABLE)) | elsewhere
+    complex_operands = {
+        entry_name(func)
+        for func, args, _ in complex_calls()
+        if any(tensor.is_complex() for tensor in tensors_in(args))
+    }
+    assert set(ON_PAIRS) == complex_operands
 
 
 def test_operations_of_other_devices_are_those_of_this_one() -> None:
@@ -128,7 +135,7 @@ def test_operations_of_other_devices_are_those_of_this_one() -> None:
 
 
 def test_entries_name_overloads_and_ops_that_exist() -> None:
-    for name in TABLE:
+    for name in TABLE | ON_PAIRS:
         packet, overload = name.rsplit(".", 1)
         library, _, packet = packet.rpartition("::")
         home = getattr(torch.ops, library or "aten")
@@ -147,7 +154,10 @@ def test_entries_name_overloads_and_ops_that_exist() -> None:
         (aten.embedding.default, (torch.ones(3, 2), torch.tensor([1]), -1, True), {}),
         (aten.linalg_qr.default, (torch.ones(2, 3),), {}),
         (aten._linalg_eigh.default, (torch.eye(2),), {}),
-        (aten._fft_r2c.default, (torch.ones(4), [0], 0, True), {}),
+        (aten.exp.default, (torch.ones(2, dtype=torch.complex64),), {}),
+        (aten.mul.Tensor, (torch.ones(2, dtype=torch.complex64), 1j), {}),
+        (aten.as_strided.default, (torch.ones(9)[3:6], [2], [1], 0), {}),
+        (aten.as_strided.default, (torch.ones(2, 3).T, [2], [1]), {}),
         (torch.ops.prims.sin.default, (torch.ones(2),), {}),
         (
             aten.scaled_dot_product_attention.default,

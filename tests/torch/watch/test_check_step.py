@@ -5,8 +5,10 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+import torch
 
 from gradwalk.torch.watch.check_step import GradientHistory
+from gradwalk.torch.watch.gradient_checks import norm_of
 
 
 def first_explosion(norms: Iterable[float], floor: float = 1.0) -> int | None:
@@ -63,3 +65,25 @@ def test_what_is_usual() -> None:
         history.add(norm)
     assert history.usual == 2.0
     assert not GradientHistory(math.inf, 10, 0.0).has_exploded(1e300)
+
+
+def test_the_norm_of_tensors_of_any_kind() -> None:
+    few = [torch.randn(3, 4), torch.randn(5), torch.empty(0)]
+    kinds: dict[str, list[torch.Tensor]] = {
+        "contiguous": few,
+        "double": [t.double() for t in few],
+        "half": [t.bfloat16() for t in few],
+        "transposed": [torch.randn(4, 3).t(), *few],
+        "every second element": [torch.randn(8)[::2], *few],
+        "one element, expanded": [torch.ones(1).expand(9), *few],
+        "sparse": [torch.eye(3).to_sparse(), *few],
+        "of two dtypes": [torch.randn(3).double(), *few],
+        "not a number": [*few, torch.tensor([1.0, math.nan])],
+        "infinite": [torch.tensor([-math.inf]), *few],
+        "parameters": [torch.nn.Parameter(t) for t in few],
+    }
+    for name, tensors in kinds.items():
+        norms = [float(torch.linalg.vector_norm(t.detach().to_dense().double())) for t in tensors]
+        expected = math.sqrt(sum(norm * norm for norm in norms))
+        found = float(norm_of(tensors))
+        assert found == pytest.approx(expected, 1e-2 if name == "half" else 1e-5, nan_ok=True), name

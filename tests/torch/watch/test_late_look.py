@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gradwalk.torch import StepStopped, watch
+from gradwalk.torch import StepStopped, private_foreach, watch
 from gradwalk.torch.rerun.rewind import Rewind
 from gradwalk.torch.watch.sent_numbers import Sent
 from gradwalk.torch.watch.step_report import StepReport, StepWarning
@@ -176,6 +176,65 @@ def test_a_rewind_restores_an_optimizer_bit_for_bit_even_before_its_first_step(
         found = {k: v for k, v in stood.everything().items() if k not in random_states}
         assert_same(found, before)
         a_step(model, optimizer, torch.randn(8, 4))
+
+
+def test_a_device_that_finds_a_step_harmless_copies_nothing() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    with torch.no_grad():
+        model[0].weight[0] = torch.tensor([-0.0, 0.0, 1e-45, float("inf")])
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    a_step(model, optimizer, torch.randn(8, 4).clamp(-1, 1))
+    rewind, harmless, harmful = Rewind(optimizer), torch.ones(()), torch.zeros(())
+    for unless in (None, harmless, harmful, harmful, harmless, harmful):
+        kept = [p.detach().clone() for p in model.parameters()]
+        rewind.take(unless)
+        copies = [copy for copies, _ in rewind._large.values() for copy in copies]
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(1)
+        if unless is harmless:
+            assert not any(copy.any() for copy in copies)
+            continue
+        rewind.is_written()
+        rewind.restore(unnoticed=False)
+        for parameter, before in zip(model.parameters(), kept):
+            assert parameter.detach().numpy().tobytes() == before.numpy().tobytes()
+
+
+def test_a_device_that_cannot_decide_copies_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(private_foreach, "copy_all_unless", refuse)
+    model = nn.Linear(4, 4)
+    rewind = Rewind(torch.optim.SGD(model.parameters(), 0.1))
+    rewind.take(torch.ones(()))
+    kept = model.weight.detach().clone()
+    nn.init.zeros_(model.weight)
+    rewind.restore(unnoticed=False)
+    assert model.weight.equal(kept)
+
+
+@pytest.mark.usefixtures("slow_device")
+def test_with_a_harmful_step_a_harmless_one_of_another_optimizer_is_undone(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    optimizers = [torch.optim.Adam(layer.parameters(), 0.1) for layer in model]
+    before: list[torch.Tensor] = []
+    with (
+        pytest.raises(StepStopped) as stopped,
+        watch(model, optimizers, folder=tmp_path, late=True),
+    ):
+        for number in range(8):
+            model.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            if number == 5:
+                model[0].weight.grad.fill_(float("nan"))  # type: ignore[union-attr, operator]
+            if number < 6:
+                before = [p.detach().clone() for p in model.parameters()]
+            for optimizer in optimizers:
+                optimizer.step()
+    assert stopped.value.report.step == 5 and stopped.value.report.gradients == ["0.weight"]
+    assert all(map(torch.equal, model.parameters(), before))
 
 
 @pytest.mark.usefixtures("slow_device")

@@ -32,10 +32,25 @@ def test_run_names_what_is_surely_wrong_with_the_loop(tmp_path: Path) -> None:
     status, said = run_watched(SICK["a replaced layer"].source, tmp_path)
     assert status == 3
     assert "2.weight, 2.bias get a gradient and are in no optimizer" in said
+    status, said = run_watched(SICK["zero_grad before step"].source, tmp_path)
+    assert status == 3
+    assert "SGD.step() finds no gradient: it is cleared after backward" in said
+    for name in ("a rate of 0", "a schedule that dies"):
+        status, said = run_watched(SICK[name].source, tmp_path)
+        assert status == 3
+        assert "the learning rate of SGD is too small to move anything in" in said
 
 
 def test_run_is_silent_about_healthy_loops(tmp_path: Path) -> None:
-    names = ("plain", "accumulating", "two optimizers", "a head that is trained alone", "a closure")
+    names = (
+        "plain",
+        "a cosine",
+        "a warm-up",
+        "accumulating",
+        "two optimizers",
+        "a head that is trained alone",
+        "a closure",
+    )
     told = {name: run_watched(HEALTHY[name], tmp_path) for name in names}
     assert told == dict.fromkeys(names, (0, ""))
 

@@ -51,6 +51,7 @@ class RegionDifference:
             self._unread,
             self._left_out,
             self._sequence,
+            self._data,
         ):
             found = told()
             if found is not None:
@@ -232,6 +233,21 @@ class RegionDifference:
                     return self._found("input", one, other, why, "compare the indices.")
         return None
 
+    def _data(self) -> FoundDifference | None:
+        """That both read data here, and not the same: two batches, two ranks."""
+        in_a = list(self._reads(self.ops_a, self.a))
+        for other, _, y in self._reads(self.ops_b, self.b):
+            constant = not self.b.shape_of(y)
+            if y in self.alignment.pairs or self.b.nodes[y.node].needs_grad or constant:
+                continue
+            for one, _, x in in_a:
+                same = self.a.shape_of(x) == self.b.shape_of(y) and one.op == other.op
+                if same and not self.a.nodes[x.node].needs_grad:
+                    far = between(self.alignment.b.value(y), self.alignment.a.value(x))
+                    why = f"the data that A and B read here are {short(far)} of their norm apart."
+                    return self._found("input", one, other, why, "give both the same data.")
+        return None
+
     def _whole_numbers(self, known: KnownValues, node: TraceNode) -> list[Any]:
         values = [known.value(e) for _, e in node.edges]
         return [x for x in values if x is not None and x.dtype.kind in "iu"]
@@ -324,7 +340,8 @@ class RegionDifference:
         why = f"A computes {chain(computed_a)}, B {chain(computed_b)}, from the same numbers."
         if matched:
             why += f" They agree up to {matched}."
-        return self._found("operation", one, other, why, SAME)
+        # Not the aligned result that both go on to, but what A computes itself.
+        return self._found("operation", computed_a[-1] if computed_a else one, other, why, SAME)
 
     def _first_stranger(self, inside: list[InnerValue]) -> tuple[TraceNode, str]:
         """The first operation of B that leads to no result inside A's, and the last that is one."""

@@ -50,6 +50,7 @@ CHECKS: tuple[Check, ...] = (  # cheapest first
     Check("gradients cleared before step() used them", _LOOP, "erased", "run"),
     Check("steps without a backward pass", _LOOP, "steps_without_backward", "run"),
     Check("an optimizer that forgets its state", _LOOP, "remade", "run"),
+    Check("a model that is left in eval mode", _LOOP, "left_in_eval", "run"),
     Check("an eps that is 0 in the parameters' dtype", _LOOP, "vanished_eps", "run"),
     Check("parameters in no optimizer", "inspect.doctor.held_parameters", "not_held"),
     Check("accumulation without division", "inspect.doctor.loss_scale", "accumulation", "run"),

@@ -54,7 +54,7 @@ class Examination:
 
     def add(self, finding: Finding) -> None:
         """Add a finding, unless an earlier step showed the same."""
-        if all(_key(f) != _key(finding) for f in self.found):
+        if all(_key(f) != _key(finding) and not _is_about(f, finding) for f in self.found):
             self.found.append(finding)
 
     @property
@@ -65,7 +65,13 @@ class Examination:
         ]
 
 
+def _is_about(known: Finding, finding: Finding) -> bool:
+    """Whether a finding is about parameters that an earlier one of its kind is about."""
+    about = finding._about
+    return known.kind == finding.kind and bool(about) and about <= known._about
+
+
 def _key(finding: Finding) -> tuple[object, ...]:
     """Equal for the same fault in two steps: of updates that are too large, another is largest."""
-    layer = "" if finding.kind in ("update", "unused", "zero") else finding.layer
+    layer = "" if finding.kind in ("update", "unused", "zero", "rows mix") else finding.layer
     return finding.kind, layer, finding.line

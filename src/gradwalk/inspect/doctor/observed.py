@@ -79,6 +79,7 @@ class ObservedStep:
     rates: list[float] = field(default_factory=list)  # learning rates of the optimizer's groups
     gradient_norm: float | None = None  # that it steps with; None if there is no gradient
     line: SourceLine | None = None  # of the step
+    closure: bool = False  # the optimizer itself ran the backward passes, as often as it wanted
     moved: bool = False  # without an optimizer: whether the parameters changed since the last
     trace: Trace | None = None  # of a recorded step: forward and backward, without the update
     calls: list[ObservedCall] = field(default_factory=list)  # of a recorded step
@@ -110,6 +111,16 @@ class Replaced:
 
 
 @dataclass
+class ModeChange:
+    """From which step on a model is called in another mode."""
+
+    model: Any
+    step: int
+    training: bool
+    line: SourceLine | None  # of the call of eval() before it
+
+
+@dataclass
 class ObservedOptimizer:
     """An optimizer, and where it was made."""
 
@@ -133,6 +144,7 @@ class ObservedRun:
     models: list[Any] = field(default_factory=list)  # that the program itself called
     replaced: list[Replaced] = field(default_factory=list)
     schedule_lines: dict[SourceLine, int] = field(default_factory=dict)  # calls of scheduler.step
+    modes: dict[int, list[ModeChange]] = field(default_factory=dict)  # of models, by `id`
     passes: int = 0  # backward passes
     trained: set[int] = field(default_factory=set)  # parameters that had a gradient, by `id`
     remade: int = 0  # optimizers that were made again for the same parameters

@@ -17,6 +17,7 @@ from typing import Any
 from gradwalk.graph.source import SourceLine, own_files, source_line
 from gradwalk.inspect.doctor.examination import Examination
 from gradwalk.inspect.doctor.observed import (
+    ModeChange,
     ObservedCall,
     ObservedOptimizer,
     ObservedPass,
@@ -55,6 +56,7 @@ class Observer:
         self._trace: Trace | None = None
         self._calls: list[ObservedCall] = []
         self._inside: Any = None  # the model that is running
+        self._eval_line: SourceLine | None = None  # of the last call of eval()
         self._leaves: list[Any] = []  # of the last backward pass
         self._closure = False  # the step in progress runs backward inside
         self._made = 0
@@ -98,13 +100,16 @@ class Observer:
 
     def explained(self, error: BaseException) -> Finding:
         """What an error says, with what is known of its cause."""
+        message, _, fix = str(error).partition("\nFix: ")
+        ended, guilty = last_line(error), getattr(error, "gradwalk_line", None)
         return Finding(
             "error",
             "",
             math.nan,
-            f"the program ends with {type(error).__name__}: {error}",
-            "see the traceback",
-            last_line(error),
+            f"the program ends with {type(error).__name__}: {message}".removesuffix("."),
+            fix.removesuffix(".") or "see the traceback",
+            guilty or ended,
+            ended if guilty else None,
             confidence="certain",
             basis="the program raised it",
         )
@@ -182,6 +187,7 @@ class Observer:
             yield lambda output: None
             return
         self._inside = model
+        self._note_mode(model)
         seen = ObservedCall(model, args, kwargs)
         if all(known is not model for known in self.run.models):
             self.run.models.append(model)
@@ -191,6 +197,17 @@ class Observer:
             yield lambda output: setattr(seen, "output", output)
         finally:
             self._inside = None
+
+    def left_training(self) -> None:
+        """Note a call of `eval()`."""
+        self._eval_line = self.line() or self._eval_line
+
+    def _note_mode(self, model: Any) -> None:
+        training = bool(getattr(model, "training", True))
+        changes = self.run.modes.setdefault(id(model), [])
+        if not changes or changes[-1].training != training:
+            number = len(self.run.steps)
+            changes.append(ModeChange(model, number, training, self._eval_line))
 
     def begin_backward(self, leaves: list[Any]) -> None:
         """A backward pass that adds to the `.grad` of these leaves begins."""
@@ -232,7 +249,7 @@ class Observer:
         """A step is complete but for its update: examine it if it was recorded."""
         key = 0 if optimizer is None else id(optimizer)
         step = ObservedStep(len(self.run.steps), self.run, optimizer)
-        step.passes = self._since.pop(key, [])
+        step.passes, step.closure = self._since.pop(key, []), self._closure
         step.line = self.line()
         step.trace, step.calls = self.end_recording(), self._calls
         self._calls = []

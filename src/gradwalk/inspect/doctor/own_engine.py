@@ -17,7 +17,7 @@ from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.inspect.doctor.observer import Observer
 from gradwalk.inspect.trace.array_statistics import norm_of
 from gradwalk.inspect.trace.live import gradient_of, numbers_of
-from gradwalk.inspect.trace.recorder import record
+from gradwalk.inspect.trace.recorder import current, last_finished, record
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.nn.module import Module
 from gradwalk.optim.optimizer import Optimizer
@@ -33,11 +33,13 @@ class OwnObserver(Observer):
         super().__init__("gradwalk", *given, **limits)
         self._hooks = ExitStack()
         self._passes = 0  # in progress
+        self._last: Trace | None = None  # the last recording when the step began
 
     def __enter__(self) -> Self:
         self._patch(gradients, "backward", self._backward)
         self._patch(Module, "__call__", self._call)
         self._patch(Module, "__setattr__", self._sets)
+        self._patch(Module, "eval", self._eval)
         self._patch(Optimizer, "__init__", self._new_optimizer)
         self._patch(LRScheduler, "step", self._schedule)
         self.begin()
@@ -64,6 +66,21 @@ class OwnObserver(Observer):
         """A recorder of one step."""
         recorder: AbstractContextManager[Trace] = record(budget=BUDGET)
         return recorder
+
+    def begin(self) -> None:
+        """Begin a step; while the program records one itself, only that recording goes on."""
+        if state.here.watcher is None:
+            super().begin()
+        self._last = last_finished()
+
+    def end_recording(self) -> Trace | None:
+        """The trace of a step; the program's own, if it recorded the step itself."""
+        theirs = current() if state.here.watcher is not self._recording else last_finished()
+        before = self._last
+        trace = super().end_recording()
+        if trace is not None or theirs is None or theirs is before or not theirs.sweeps:
+            return trace
+        return theirs
 
     def norm(self, parameters: list[Any]) -> float | None:
         """The norm of the gradients of these parameters; None if they have none."""
@@ -114,6 +131,10 @@ class OwnObserver(Observer):
         original(module, name, value)
         if isinstance(value, Module) and known is not None and known is not value:
             self.replaced_module(name)
+
+    def _eval(self, original: Any, module: Any) -> Any:
+        self.left_training()
+        return original(module)
 
     def _new_optimizer(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         original(optimizer, *args, **kwargs)

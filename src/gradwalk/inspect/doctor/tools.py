@@ -22,8 +22,9 @@ from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import Trace
 
 SHOWN = 4  # names
-# One step of a small network may move a weight by more than a tenth of its norm, and train well.
-MODERATE = (0.1, 0.5)
+# One step of a small network may move a weight by more than a tenth of its norm, and train well;
+# half of its units may give 0 for one batch.
+MODERATE = {"update": (0.1, 0.5), "dead": (0.0, 0.9)}
 
 
 def nonfinite(step: ObservedStep) -> list[Finding] | None:
@@ -70,7 +71,8 @@ def unhealthy(step: ObservedStep) -> list[Finding] | None:
         if finding.kind == "update":
             made = (k.line for k in step.run.optimizers if k.optimizer is step.optimizer)
             finding.line = finding.line or next(made, None)
-        moderate = finding.kind == "update" and MODERATE[0] < finding.value < MODERATE[1]
+        low, high = MODERATE.get(finding.kind, (0.0, 0.0))
+        moderate = low < finding.value < high
         finding.confidence = finding.confidence or ("possible" if moderate else "likely")
         finding.basis = finding.basis or f"measured at step {step.number}"
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def erased(run: ObservedRun) -> list[Finding] | None:
         if _often(none, steps) or (none and len(steps) == len(none)):
             findings.append(_nothing_left(none, steps))
             continue
-        several = [s for s in steps if len(s.passes) > 1 and _one_line(s) is not None]
+        several = [s for s in steps if len(s.passes) > 1 and _one_line(s) and not s.closure]
         shown = [s for s in several if all(p.before == 0 for p in s.passes)]
         if _often(shown, steps):
             findings.append(_only_the_last(shown, steps))
@@ -196,6 +197,41 @@ def remade(run: ObservedRun) -> list[Finding] | None:
             basis="counted while the program ran",
         )
     ]
+
+
+def left_in_eval(run: ObservedRun) -> list[Finding] | None:
+    """A model that trains in training mode at first, and never again after an eval()."""
+    findings = []
+    for changes in run.modes.values():
+        if [change.training for change in changes] != [True, False]:
+            continue
+        last = changes[-1]
+        rest = len(run.steps) - last.step
+        layers = sorted({name for m in last.model.modules() if (name := _differs_in_eval(m))})
+        if rest < FEWEST or not layers:
+            continue
+        findings.append(
+            Finding(
+                "eval mode",
+                "",
+                float(rest),
+                f"from step {last.step} on the model trains in eval mode: eval() was called, and "
+                f"train() was not called again. {', '.join(layers)} behave as in prediction",
+                "model.train() before the training of each epoch",
+                last.line,
+                confidence="likely",
+                basis=f"read at each call: {last.step} steps in training mode, then {rest} without",
+            )
+        )
+    return findings if run.modes else None
+
+
+def _differs_in_eval(module: Any) -> str:
+    """The class of a module that computes something else in eval mode; "" of others."""
+    name = type(module).__name__
+    drops = "Dropout" in name and getattr(module, "p", 0) > 0
+    drops = drops or bool(getattr(module, "dropout", 0.0) and name in ("LSTM", "GRU", "RNN"))
+    return name if drops or "BatchNorm" in name else ""
 
 
 # -- settings --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ tests/inspect/expression/grammar.json pins it, and the page follows the same rul
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -25,18 +26,29 @@ from gradwalk.inspect.expression.tokens import (
     MOST_TOKENS,
     ExpressionError,
     Token,
+    about_word,
     meant,
+    plain_name,
     tokens,
 )
 from gradwalk.inspect.trace.recorder import record
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.ops import TABLE
+from gradwalk.printers.scalars import number
 from gradwalk.scalar.value import Value
 
 DEFAULT = 1.0  # the value of a name without one
+NOTES = {
+    "assumed": "no value given, so set to {value}: {names}",
+    "e": "e is a name like any other; for the exponential write exp(...)",
+    "π": "π is a name like any other; for 3.1415… write pi",
+    "unused": "not part of {root}: {names}",
+    "constant": "the expression has no operation to differentiate",
+}
 _SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow", "neg": "neg"}
 _SPELLED = {op: sign for sign, op in _SIGNS.items()}
 # How tightly an operator binds; "neg" and "pos" are signs before an operand.
+_DECIMAL_COMMA = re.compile("([0-9]+),([0-9]+)")
 _BINDING = {"(": 0, "+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "pos": 3, "^": 4}
 
 
@@ -181,8 +193,8 @@ class _Reader:
         if len(self.source) > LONGEST:
             raise self.error(f"longer than {LONGEST:,} characters", LONGEST)
         after = 0  # where the last token ended
-        for number, token in enumerate(tokens(self.source), 1):
-            if number > MOST_TOKENS:
+        for place, token in enumerate(tokens(self.source), 1):
+            if place > MOST_TOKENS:
                 raise self.error(f"more than {MOST_TOKENS:,} words and signs", token.start)
             if token.text == "\n":
                 if self.bracket is None:
@@ -288,6 +300,7 @@ class _Reader:
             before = self.body[-1]
             what = {"number": "a number", "name": "a name"}.get(before.kind, "a bracket")
             hint = f"write {before.text}*{text}{'...)' if text == '(' else ''}"
+            hint = about_word(text) or about_word(before.text) or hint
             raise self.error(f"'{text}' follows {what} without an operator", token.start, hint)
 
     def assign(self, token: Token) -> None:
@@ -327,10 +340,11 @@ class _Reader:
     def comma(self, token: Token) -> None:
         bracket = self.bracket
         if bracket is None or bracket.function is None:
+            decimal = _DECIMAL_COMMA.match(self.source, self.body[-1].start)
             raise self.error(
                 "a comma stands between the values of a function only",
                 token.start,
-                "separate statements by ;",
+                f"write {decimal[1]}.{decimal[2]}" if decimal else "separate statements by ;",
             )
         self.apply_waiting()
         bracket.count += 1
@@ -375,7 +389,7 @@ class Built:
 
     def __init__(self, program: ExpressionProgram, values: dict[str, float]) -> None:
         self.program = program
-        self.given = values
+        self.given = {plain_name(name): value for name, value in values.items()}
         self.names: dict[str, Value] = {}  # every name in the program: leaves, and assigned ones
         self.assumed: tuple[str, ...] = ()  # leaves that were given no value and are DEFAULT
         self.lines: dict[int, Statement] = {}  # id of an inner Value -> where it was computed
@@ -393,6 +407,24 @@ class Built:
         ids = {id(v) for v in inside}
         # Assigned, but no part of the last statement.
         self.unused = tuple(n for n in program.assigned if id(self.names[n]) not in ids)
+
+    def notes(self) -> list[str]:
+        """What its author may not have meant; the page says the same (`note.…`).
+
+        >>> parse("e^x").build(x=2).notes()[1]
+        'e is a name like any other; for the exponential write exp(...)'
+        """
+        notes = []
+        if self.assumed:
+            listed = ", ".join(self.assumed)
+            notes.append(NOTES["assumed"].format(value=number(DEFAULT), names=listed))
+        notes += [NOTES[name] for name in ("e", "π") if name in self.assumed]
+        if self.unused:
+            listed = ", ".join(self.unused)
+            notes.append(NOTES["unused"].format(root=self.root.label, names=listed))
+        if not self.root.inputs:
+            notes.append(NOTES["constant"])
+        return notes
 
     def trace(self) -> Trace:
         """Record it, forward and backward."""

@@ -31,6 +31,7 @@ MULTIPLY = LOOK_UP | frozenset((
     "linear", "matmul", "addmm", "baddbmm", "einsum", "conv", "conv_bias", "conv_input", "lstm",
     "gru", "rnn", "lstm_layer",
 ))  # fmt: skip
+CHOICES = ("softmax", "attention")  # how the names of ops end that weight what they choose from
 BOUNDED = {"sigmoid": "at most 0.25", "tanh": "below 1 everywhere but at 0"}
 
 
@@ -257,6 +258,8 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
         elif reference > 0:
             ratio = own / reference
             # Off the spine (queries and keys, gates) a gradient may be small by nature.
+            if layer.node not in spine and ratio < limits.vanishing**2:
+                ratio /= _taken_by_choices(anatomy, layer)
             if ratio < (limits.vanishing if layer.node in spine else limits.vanishing**2):
                 small.append((ratio, layer))
             elif ratio > limits.exploding:
@@ -268,6 +271,16 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
     if large:
         findings.append(_flow(anatomy, max(large, key=itemgetter(0)), large, growing=True))
     return findings
+
+
+def _taken_by_choices(anatomy: Anatomy, layer: Layer) -> float:
+    """The factor of the softmaxes between a layer and the loss.
+
+    Among many equal choices each has little weight, so queries and keys that have learned nothing
+    get little; `saturated` judges a softmax that has made its choice.
+    """
+    taken = [f.value for f in anatomy.factors(layer.node) if f.op.endswith(CHOICES)]
+    return math.prod(value for value in taken if 0 < value < 1)
 
 
 def _is_no_fault(anatomy: Anatomy, layer: Layer) -> bool:

@@ -15,6 +15,7 @@ from gradwalk.inspect.health.findings import Limits
 from gradwalk.inspect.health.update_history import UpdateHistory
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.array_statistics import norm_of
+from gradwalk.inspect.trace.live import is_torch_tensor
 from gradwalk.inspect.trace.recorder import LightRecorder
 from gradwalk.inspect.trace.saved_for_backward import Holdings
 from gradwalk.inspect.trace.trace import Edge
@@ -89,6 +90,13 @@ class Monitor:
     ) -> None:
         if every < 1:
             raise ValueError(f"every is a number of steps, at least 1, not {every!r}")
+        if any(map(is_torch_tensor, model.parameters())):
+            raise TypeError(
+                "Monitor examines models of gradwalk. Fix, for a model of PyTorch: "
+                "gradwalk.torch.LayerNumbers(model, optimizer) for the numbers of each layer, "
+                "gradwalk.torch.watch(model, optimizer) for harmful steps, or gradwalk.health of a "
+                "step inside gradwalk.torch.record()"
+            )
         self.model = model
         self.optimizer = optimizer
         self.every = every

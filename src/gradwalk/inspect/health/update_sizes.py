@@ -17,6 +17,7 @@ from gradwalk.tensors.apply import wrap
 
 THOUSANDTH, HUNDREDTH = 1e-3, 1e-2  # one step should move a weight by between these
 FIRST = 3  # how much further the first step of an adaptive optimizer may go
+EARLY = 10  # steps: after more of them a weight that began at 0 has a size of its own
 
 
 def step_norms(
@@ -83,7 +84,11 @@ def update_sizes(
     if not ratios:
         return [], ratios
     limit = limits.large_update * (FIRST if _is_first_adaptive(optimizer) else 1)
-    among = [i for i, ratio in ratios.items() if not ratio <= limit]
+    among = [
+        i
+        for i, ratio in ratios.items()
+        if not ratio <= limit and not _began_at_zero(anatomy, i, steps[i] / limit, optimizer)
+    ]
     # Weights without a gradient are a finding of their own.
     pulled = {i: ratio for i, ratio in ratios.items() if norm_of(anatomy.sweep.grad(i)) > 0}
     middle = sorted(pulled.values())[len(pulled) // 2] if pulled else math.inf
@@ -95,6 +100,8 @@ def update_sizes(
     elif middle < limits.small_update:
         among = [i for i, ratio in ratios.items() if ratio < limits.small_update]
         worst = min(pulled, key=lambda i: pulled[i])
+        if _is_off(optimizer) and _is_scheduled(optimizer):
+            return [], ratios  # before a warm-up, or after the last step of a schedule
         if middle:
             change = f"a learning rate about {short(THOUSANDTH / middle)} times larger"
         elif _is_off(optimizer):
@@ -129,6 +136,26 @@ def _is_first_adaptive(optimizer: Any) -> bool:
     if optimizer is None or optimizer.state:
         return False
     return any("eps" in group for group in optimizer.param_groups)
+
+
+def _began_at_zero(anatomy: Anatomy, weight: int, wanted: float, optimizer: Any) -> bool:
+    """Whether a weight may be nothing but its first updates, and these are not too large for it.
+
+    Such a weight (of LoRA, a table of biases) is judged by the size that weights of its shape are
+    drawn with: rows of norm 1 / √3.
+    """
+    if _is_first_adaptive(optimizer):
+        return False  # nothing has moved it
+    state = {} if optimizer is None else optimizer.state.get(anatomy.tensors.get(weight), {})
+    done = float(state.get("step", 1))
+    rows = anatomy.trace.nodes[weight].shape[0]
+    return done <= EARLY and wanted < math.sqrt(rows / 3)
+
+
+def _is_scheduled(optimizer: Any) -> bool:
+    """Whether a schedule sets the learning rate, and began with another."""
+    groups = () if optimizer is None else optimizer.param_groups
+    return any(float(group.get("initial_lr") or 0) > 0 for group in groups)
 
 
 def _is_off(optimizer: Any) -> bool:

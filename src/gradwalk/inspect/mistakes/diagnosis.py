@@ -399,6 +399,9 @@ SLOPES: dict[tuple[str, int], dict[str, Slope]] = {
     },
     ("relu", 0): {
         "1 for a negative input too, where it is 0": lambda x, y, out: 1.0,
+        "1 at exactly 0 too (>= in place of >), where it is 0 as PyTorch has it": (
+            lambda x, y, out: x >= 0
+        ),
         "the output; it is 1 where the input is positive": lambda x, y, out: out,
         "the wrong way round: 1 where the input is negative": lambda x, y, out: x < 0,
     },

@@ -1,7 +1,9 @@
 """Jacobians two ways: by backward, and by nudging the inputs (central differences).
 
 One row per output element: walk backward from it alone. One column per input element: nudge it and
-see how the outputs move. Tensors and Values alike; a Value is one element.
+see how the outputs move. Tensors and Values alike; a Value is one element. A complex tensor counts
+as a pair of real numbers for each element: its gradient is, in PyTorch's convention, that of the
+pair.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from gradwalk.engine.modes import beside, enable_grad, filled
 from gradwalk.graph.abstract import is_array
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, Mask, differs, explanations
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import has_gradients, is_complex_dtype
+from gradwalk.ops.elementwise.complex_numbers import as_pairs, view_as_real
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
 
@@ -176,7 +179,7 @@ def _settable(x: Any) -> Iterator[Callable[[Array], None]]:
         if isinstance(x, Value):
             x.data = numbers if numbers is before else numbers.item()
         else:
-            x._array[...] = numbers
+            as_pairs(x._array)[...] = numbers if numbers is not before else as_pairs(numbers)
 
     try:
         yield put
@@ -190,7 +193,7 @@ def jacobians(output: Any, inputs: Sequence[Any]) -> list[Array]:
         with grads_put_back({*inputs_first([output]), *inputs}):
             output.backward()
             return [np.array([[x.grad]], np.float64) for x in inputs]
-    rows = [np.zeros((output.numel(), x.numel())) for x in inputs]
+    rows = [np.zeros((output.numel(), numbers(x).size)) for x in inputs]
     for row in range(output.numel() if output.requires_grad else 0):
         seed = np.zeros(output.shape, output.dtype)
         seed.flat[row] = 1
@@ -258,15 +261,16 @@ def is_checked(thing: Any) -> bool:
 
 def numbers(thing: Any) -> Array:
     """The elements of a tensor or Value as they are now: a copy, for inputs are nudged in place."""
-    return np.array(thing.data if isinstance(thing, Value) else thing._array, np.float64)
+    return np.array(thing.data if isinstance(thing, Value) else as_pairs(thing._array), np.float64)
 
 
 def in_float64(thing: Any) -> Any:
     """A tensor or array of floats as a float64 leaf of its own; anything else as it is."""
     array = thing._array if isinstance(thing, Tensor) else thing
-    if not is_array(array) or not is_floating(array.dtype):
+    if not is_array(array) or not has_gradients(array.dtype):
         return thing
-    leaf = gradients.wrap(array.astype(np.float64))
+    wide = np.complex128 if is_complex_dtype(array.dtype) else np.float64
+    leaf = gradients.wrap(array.astype(wide))
     leaf.requires_grad = not isinstance(thing, Tensor) or thing.requires_grad
     leaf.label = getattr(thing, "label", "")
     return leaf
@@ -283,4 +287,8 @@ def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
                 "a tensor (or Value), or a tuple of them. Look for an item(), float() or numpy() "
                 "in it."
             )
-    return [out for out in outputs if isinstance(out, Value) or is_floating(out.dtype)]
+    checked = [out for out in outputs if isinstance(out, Value) or has_gradients(out.dtype)]
+    return [
+        view_as_real(out) if isinstance(out, Tensor) and out.is_complex() else out
+        for out in checked
+    ]

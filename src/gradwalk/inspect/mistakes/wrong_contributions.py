@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.diff.numbers import precision_of
 from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, diagnose, differs, explanations
 from gradwalk.inspect.mistakes.differences import nudges
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of, operands
@@ -54,8 +55,11 @@ class AuditedPush:
     def rtol(self) -> float:
         """The relative difference that counts: more in half precision."""
         forms = [form for _, form in self.node.metas if "float" in form and form != "float"]
-        forms += [str(a.dtype) for a in operands(self.trace, self.node) if _is_floating(a)]
-        return max([RTOL, *(ROUNDINGS * float(finfo(dtype_named(form)).eps) for form in forms)])
+        kept = [a for a in operands(self.trace, self.node) if _is_floating(a)]
+        kept += [a for a in (*self.node.values, self.handed) if is_array(a) and _is_floating(a)]
+        eps = [float(finfo(dtype_named(form)).eps) for form in forms]
+        eps += [precision_of(a, str(a.dtype)) for a in kept]  # bfloat16 is kept as float32
+        return max([RTOL, *(ROUNDINGS * least for least in eps)])
 
     @cached_property
     def args(self) -> list[Any]:

@@ -26,7 +26,7 @@ from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import group_name, leading_to, reached, steps_at, way
-from gradwalk.inspect.trace.trace import Trace, TraceNode
+from gradwalk.inspect.trace.trace import Exit, Trace, TraceNode
 
 
 def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:
@@ -310,6 +310,10 @@ class _Search:
         last = max(came)
         if last != node.index:
             end = self.trace.nodes[last]
+            if end.op == "detach":  # what follows is not recorded, as numpy() is not
+                left = Exit(end.inputs[0], "detach()", end.line)
+                back = came_back(self.trace, left, self.leading)
+                return self._left(left, back, way(came, last))
             answer.path = steps_at(self.trace, way(came, last))
             answer.reason = (
                 f"it goes into {self.trace.name(last)}"

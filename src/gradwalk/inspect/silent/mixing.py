@@ -210,7 +210,10 @@ def _has_inner_axis(values: Any) -> bool:
 
 
 def _is_batch_statistic(leak: Leak) -> bool:
-    """A mean over all but the features, as batch norm by hand takes it."""
+    """A mean over all but the features, as batch norm by hand takes it, or of one number per row.
+
+    One number for all rows and features is none: a norm over the features was meant.
+    """
     given = leak.trace.shape_of(leak.node.edges[0][1])
     axes: Any = leak.node.attrs.get("axis", leak.node.attrs.get("axes"))
     axes = axes if isinstance(axes, tuple) else (axes,)
@@ -218,7 +221,7 @@ def _is_batch_statistic(leak: Leak) -> bool:
     name = groups[-1].class_name.lower() if groups else ""
     if any(word in name for word in ("layernorm", "rmsnorm")):
         return False
-    return len(given) - len({a % len(given) for a in axes}) <= 1
+    return len(given) - len({a % len(given) for a in axes}) == (len(given) > 1)
 
 
 def _all_but_one(count: int) -> Iterator[Any]:

@@ -2,11 +2,19 @@
 
 Attention is softmax(scores) @ values: the product sums over the axis of the keys, so the weights
 must sum to 1 along it. A softmax over the queries gives a result of the same shape.
+
+Not every such sum is a mistake. Points may be assigned to clusters, softmax over the outputs of a
+layer, and then summed for each cluster (NetVLAD, capsules, a Dice loss). So the origin of the axes
+counts: it is a mistake if the scores are a product of data with data, or if the weights of what a
+layer offers (experts) are normalised over positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 
 from gradwalk.inspect.silent.loss_mistakes import LossMistake
 from gradwalk.inspect.silent.step_parts import StepParts
@@ -14,10 +22,13 @@ from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 
 _SOFTMAX = frozenset(("softmax", "safe_softmax"))
 _LAYERS = frozenset(("linear", "addmm", "add", "matmul"))
+_SAME = frozenset(("clone", "cast", "dropout", "alias"))
+_SCALES = _SAME | {"div", "mul", "add", "sub", "where", "masked_fill", "neg"}  # of scores
+LARGEST = 1 << 22  # elements of a softmax to follow
 
 
 def softmax_axes(trace: Trace) -> Iterator[LossMistake]:
-    """Every softmax of one number, and every one that a product sums over another axis.
+    """Every softmax of one number, and every one whose weights are summed over another axis.
 
     A table of transition probabilities is a parameter, and may be normalised over what it leads to.
     """
@@ -29,10 +40,13 @@ def softmax_axes(trace: Trace) -> Iterator[LossMistake]:
         if node.shape[axis] == 1:
             yield from _of_one(parts, node, axis)
             continue
-        for product, position, axes in _products(trace, node):
-            summed = axes[-1 if position == 0 else -2]
-            if summed not in (axis, -1) and node.shape[summed] > 1:
-                yield _mistake(trace, node, product, axis, summed)
+        of_layer = _axes_of_layers(parts, node)
+        if of_layer is None or axis in of_layer or np.prod(node.shape) > LARGEST:
+            continue
+        for user, summed in _sums(parts, node):
+            # Of a product of data with data no axis is a layer's own.
+            if summed and axis not in summed and (not of_layer or summed <= of_layer):
+                yield _mistake(trace, node, user, axis, min(summed))
 
 
 def _of_one(parts: StepParts, node: TraceNode, axis: int) -> Iterator[LossMistake]:
@@ -49,29 +63,100 @@ def _of_one(parts: StepParts, node: TraceNode, axis: int) -> Iterator[LossMistak
         )
 
 
-def _products(trace: Trace, node: TraceNode) -> Iterator[tuple[int, int, list[int]]]:
-    """The matrix products that read a softmax, and its axis behind each axis of their operand."""
-    waiting = [(node.index, list(range(len(node.shape))))]
+def _axes_of_layers(parts: StepParts, node: TraceNode) -> set[int] | None:
+    """The axes of a softmax that are the outputs of a layer, not data; None if it is not known."""
+    trace, axes = parts.trace, list(range(len(node.shape)))  # where each axis is in the operand
+    edge = node.edges[0][1]
+    while True:
+        made = trace.nodes[edge.node]
+        if made.op == "permute":
+            axes = [made.attrs["axes"][a] for a in axes]
+        elif made.op == "reshape":
+            before = trace.shape_of(made.edges[0][1])
+            kept = 0  # last axes that stay
+            while kept < min(len(before), len(made.shape)) and (
+                before[-1 - kept] == made.shape[-1 - kept]
+            ):
+                kept += 1
+            lost, shift = len(made.shape) - kept, len(before) - len(made.shape)
+            axes = [-1 if a < lost else a + shift for a in axes]
+        elif made.op not in _SCALES:
+            break
+        edges = [e for _, e in made.edges if parts.has_data(e)]
+        same = [e for e in edges if trace.shape_of(e) == made.shape and not parts.is_data(e)]
+        if not edges or (made.op in _SCALES and not same):
+            return None
+        edge = (same or edges)[0]
+    own = _own_axis(parts, made)
+    return None if own is None else {k for k, a in enumerate(axes) if own and a == own[0]}
+
+
+def _own_axis(parts: StepParts, made: TraceNode) -> list[int] | None:
+    """The axis of a result that its weight brings: none of a product of data; None: not known."""
+    last = len(made.shape) - 1
+    with_data = [parts.has_data(e) for _, e in made.edges]
+    if made.op in ("linear", "addmm"):
+        return [last]
+    if made.op.startswith("conv") and made.op != "conv_weight":
+        return [1]
+    if made.op != "matmul" or len(with_data) != 2 or not any(with_data):
+        return None
+    return [] if all(with_data) else [last] if with_data[0] else [last - 1]
+
+
+def _sums(parts: StepParts, node: TraceNode) -> Iterator[tuple[int, set[int]]]:
+    """The operations that sum what a softmax weights, and the axes of it that each sums over.
+
+    The number of each weight is moved as the weights are, and read where they are summed.
+    """
+    trace = parts.trace
+    waiting = [(node.index, np.arange(np.prod(node.shape)).reshape(node.shape))]
     while waiting:
-        index, axes = waiting.pop()
-        shape = trace.nodes[index].shape
+        index, places = waiting.pop()
         for consumer, position in trace.consumers[index]:
             other = trace.nodes[consumer]
-            if other.op == "matmul" and len(shape) >= 2:
-                yield consumer, position, axes
+            if other.op == "matmul" and places.ndim >= 2:
+                yield consumer, _varying(places, [-1 if position == 0 else -2], node.shape)
+            elif other.op == "einsum":
+                given, result = other.attrs["equation"].replace(" ", "").split("->")
+                letters = given.split(",")[position]
+                if "." not in given:
+                    summed = [k for k, letter in enumerate(letters) if letter not in result]
+                    yield consumer, _varying(places, summed, node.shape)
             elif other.op == "permute":
-                waiting.append((consumer, [axes[a] for a in other.attrs["axes"]]))
-            elif other.op in ("reshape", "expand") and other.shape[-2:] == shape[-2:]:
-                lead = len(other.shape) - 2
-                waiting.append((consumer, [-1] * lead + axes[-2:]))
-            elif other.op in ("clone", "cast") or _is_dropout(trace, other, index):
-                waiting.append((consumer, axes))
+                waiting.append((consumer, np.transpose(places, other.attrs["axes"])))
+            elif other.op == "reshape":
+                waiting.append((consumer, places.reshape(other.shape)))
+            elif other.op == "expand":
+                waiting.append((consumer, np.broadcast_to(places, other.shape)))
+            elif other.op in _SAME or _is_dropout(trace, other, index):
+                waiting.append((consumer, places))
+            elif other.op == "mul" and _weights(parts, other, index):
+                whole = np.broadcast_to(places, other.shape)
+                for user, _ in trace.consumers[consumer]:
+                    if trace.nodes[user].op == "sum":
+                        axes = trace.nodes[user].attrs.get("axis")
+                        summed = list(range(whole.ndim) if axes is None else np.atleast_1d(axes))
+                        yield user, _varying(whole, summed, node.shape)
+
+
+def _varying(places: Any, summed: list[int], shape: tuple[int, ...]) -> set[int]:
+    """The axes of the softmax that change along some axes of what it became."""
+    first = tuple(
+        slice(None) if k in {a % places.ndim for a in summed} else 0 for k in range(places.ndim)
+    )
+    where = np.unravel_index(np.ravel(places[first]), shape)
+    return {k for k, index in enumerate(where) if index.size and (index != index[0]).any()}
+
+
+def _weights(parts: StepParts, node: TraceNode, operand: int) -> bool:
+    """Whether a product weights what the model computed from data."""
+    others = [edge for _, edge in node.edges if edge.node != operand]
+    return len(others) == 1 and parts.has_data(others[0]) and not parts.is_data(others[0])
 
 
 def _is_dropout(trace: Trace, node: TraceNode, operand: int) -> bool:
     """A product with a mask of the same shape that needs no gradient, or a dropout."""
-    if node.op == "dropout":
-        return True
     others = [edge for _, edge in node.edges if edge.node != operand]
     same = all(trace.shape_of(edge) == node.shape for edge in others)
     return (
@@ -88,7 +173,8 @@ def _mistake(trace: Trace, node: TraceNode, product: int, axis: int, summed: int
     return LossMistake(
         "softmax axis",
         node.index,
-        f"it normalises over dim={axis}, but the product that uses its weights sums over "
+        f"it normalises over dim={axis}, but what uses its weights sums over "
         f"dim={summed}{line}: what is summed has weights that do not add up to 1.",
-        f"softmax over the axis that is summed, the keys: dim={summed - len(node.shape)}.",
+        "softmax over the axis that is summed (the keys, the experts): "
+        f"dim={summed - len(node.shape)}.",
     )

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.backward import walk
-from gradwalk.engine.errors import second_time
+from gradwalk.engine.errors import made_at, name_of, second_time
 from gradwalk.engine.gradients import wrap
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import source_line
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
+from gradwalk.ops.core.dtypes import is_complex_dtype
 
 
 def from_graph(root: Any, recorder: Any) -> Trace:
@@ -28,6 +29,11 @@ def from_graph(root: Any, recorder: Any) -> Trace:
     for node in order:
         if isinstance(getattr(node, "saved", None), Freed):
             raise second_time(node)
+        if is_complex_dtype(node.dtype):
+            raise NotImplementedError(
+                f"{name_of(node)} is complex, and a trace holds real numbers only.\n"
+                f"  made at:   {made_at(node)}\nFix: compute with pairs (gradwalk.view_as_real)."
+            )
     for node in order:
         _add(trace, recorder, node)
     trace._alive.append(root)

@@ -98,6 +98,11 @@ def current() -> Trace | None:
     return _here.last
 
 
+def last_finished() -> Trace | None:
+    """The recording that ended last in this thread."""
+    return _here.last
+
+
 def as_trace(second: Any = None) -> Trace:
     """The trace for a tool to read: given, made from a loss, or the current one."""
     if isinstance(second, Trace):
@@ -199,7 +204,11 @@ class Recorder:
 
     def __exit__(self, *error: Any) -> None:
         watched(-1)
-        switch(watcher=self._outer)
+        inner = next((other for other in _here.active if other._outer is self), None)
+        if inner is None:
+            switch(watcher=self._outer)
+        else:  # it goes on: a tool that observes a program ends before the program's own recording
+            inner._outer = self._outer
         _here.active.remove(self)
         _here.last = self.trace
         self.take_labels()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Self
@@ -23,13 +24,14 @@ from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
-from gradwalk.torch.record.backward_errors import explained
+from gradwalk.torch.record.backward_errors import explain
+from gradwalk.torch.record.freed_graphs import note_pass
 from gradwalk.torch.record.module_calls import uncompiled
 from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.user_lines import caller, line_at
 from gradwalk.torch.watch.active_watches import aside, is_aside
 from gradwalk.torch.watch.gradient_checks import exact_norm, unrecorded
-from gradwalk.torch.watch.step_report import StepReport, StepStopped
+from gradwalk.torch.watch.step_report import StepReport, StepStopped, StepWarning
 from gradwalk.torch.watch.watch import Watch
 
 NOTE = "gradwalk: "  # begins what is added to an error of PyTorch
@@ -47,6 +49,8 @@ class TorchObserver(Observer):
 
     def __enter__(self) -> Self:
         enter = self._hooks.enter_context
+        enter(warnings.catch_warnings())
+        warnings.simplefilter("ignore", StepWarning)  # a wrong backward becomes a finding
         enter(private.told_of_backward(self._around_backward))
         enter(torch.compiler.set_stance("force_eager"))  # compiled code cannot be looked into
         enter(register_module_forward_pre_hook(self._before_call))
@@ -54,6 +58,7 @@ class TorchObserver(Observer):
         enter(register_optimizer_step_pre_hook(self._meet))
         self._patch(torch.optim.Optimizer, "__init__", after=self._new_optimizer)
         self._patch(torch.nn.Module, "__setattr__", before=self._sets)
+        self._patch(torch.nn.Module, "eval", before=lambda *_: self.left_training())
         self._patch(LRScheduler, "step", before=lambda *_: self.scheduled())
         self._folder = enter(tempfile.TemporaryDirectory())
         self._watch = Watch(None, None, folder=self._folder)
@@ -101,8 +106,6 @@ class TorchObserver(Observer):
             message, _, fix = note.removeprefix(NOTE).partition(" Fix: ")
             finding.message = f"{type(error).__name__}: {message}".removesuffix(".")
             finding.change = fix.removesuffix(".")
-            finding.cause = finding.line
-            finding.line = getattr(error, "gradwalk_line", None) or finding.line
             finding.basis = "PyTorch raised it; the tensors were found in the autograd graph"
         return finding
 
@@ -168,8 +171,12 @@ class TorchObserver(Observer):
         self.begin_backward([] if self.run.optimizers else leaves_of(asked.outputs))
         line = self.line()
         recording = self.recorders[-1] if self._recording is not None else None
-        with explained(asked, lambda: line, self._line_of, recording):
+        try:
             yield
+        except RuntimeError as error:
+            explain(error, asked.outputs, self._line_of, recording)
+            raise
+        note_pass(asked.outputs, lambda: line)
         roots = [t.detach() for t in asked.outputs if isinstance(t, torch.Tensor)]
         single = len(roots) == 1 and roots[0].numel() == 1
         with unrecorded():

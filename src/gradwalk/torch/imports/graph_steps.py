@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import torch
 import gradwalk
 from gradwalk.graph.source import SourceLine, own_files
 from gradwalk.nn import functional
+from gradwalk.nn.graph_module import Within
 from gradwalk.ops import TABLE as OPS
 from gradwalk.ops.core.op import Op
 from gradwalk.torch import private
@@ -30,14 +30,6 @@ class ValueSource(NamedTuple):
 
     name: str
     output: int = 0
-
-
-class Within(NamedTuple):
-    """A call of a module."""
-
-    call: str  # unique to a call
-    path: str  # "blocks.0.attention"
-    class_name: str
 
 
 @dataclass
@@ -89,25 +81,6 @@ class GraphStep:
         several = self.op is not None and self.op.multiple
         for k, part in zip(self.outputs, result if several else (result,), strict=True):
             values[ValueSource(self.name, k)] = part
-
-
-class Unsupported(ValueError):
-    """All operations of a graph that gradwalk has no counterpart for."""
-
-    def __init__(self, name: str, operations: list[tuple[str, str]]) -> None:
-        self.operations = Counter(operation for operation, _ in operations)
-        places = dict(reversed(operations))
-        width = max(map(len, self.operations))
-        lines = []
-        for operation, count in self.operations.most_common():
-            times = "once" if count == 1 else f"{count} times, first"
-            lines.append(f"  {operation:<{width}}  {times} {places[operation]}")
-        super().__init__(
-            f"{name} has {len(lines)} operation(s) without a counterpart in gradwalk:\n"
-            + "\n".join(lines)
-            + "\nFix: import the parts without them, or record the program with "
-            "gradwalk.torch.record(), where they are opaque nodes."
-        )
 
 
 class Reader:

@@ -14,7 +14,8 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 
 import gradwalk
-from gradwalk.engine.modes import no_grad, state
+from gradwalk.engine.modes import no_grad
+from gradwalk.nn.graph_module import GraphModule, Inside, Unsupported
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter
 from gradwalk.ops.core.dtypes import is_floating
@@ -25,13 +26,11 @@ from gradwalk.torch.imports.graph_steps import (
     Drawn,
     GraphStep,
     Reader,
-    Unsupported,
     ValueSource,
-    Within,
     tensor_of,
 )
 from gradwalk.torch.imports.verify import check_steps, check_whole
-from gradwalk.torch.values import array_of
+from gradwalk.torch.values import array_of, form_of
 
 
 def import_graph(
@@ -44,7 +43,9 @@ def import_graph(
     `import_graph` compares each operation with PyTorch's (the value, and the gradients of its
     operands), then the outputs of the whole and the gradients of parameters and arguments.
     Differences may reach `tolerance` × the largest element; the default is 1e-4 in float32, 1e-8 in
-    float64 and 2e-2 in half precision. One error lists all operations without a counterpart.
+    float64 and 2e-2 in half precision, and a difference that float64 does not have is rounding. A
+    complex tensor becomes a real one with one more dimension, of length 2. One error lists all
+    operations without a counterpart.
 
     >>> import torch, gradwalk as gw
     >>> from gradwalk.torch import import_graph
@@ -69,22 +70,20 @@ def import_graph(
         raise torch_export.not_a_graph(module, what, f"\n  {where}")
     name = torch_export.name_of(module)
     if reader.unknown:
-        raise Unsupported(name, reader.unknown)
+        raise Unsupported(
+            name,
+            reader.unknown,
+            "import the parts without them, or record the program with gradwalk.torch.record(), "
+            "where they are opaque nodes.",
+        )
     imported = Imported(module, program, reader, (args, kwargs))
     drawn = check_steps(imported, tolerance)
     check_whole(imported, module, drawn, tolerance)
     return imported
 
 
-class Part(Module):
-    """A module of the imported model, with parameters, buffers and parts."""
-
-
-class Imported(Module):
-    """What `import_graph` returns: a module whose forward runs the imported steps.
-
-    Attributes of its own begin with an underscore: all other names belong to PyTorch's module.
-    """
+class Imported(GraphModule):
+    """What `import_graph` returns: a module whose forward runs the imported steps."""
 
     def __init__(
         self,
@@ -102,9 +101,9 @@ class Imported(Module):
         # Parameters and buffers, in their parts.
         self._held: dict[ValueSource, tuple[Module, str]] = {}
         self._constants: dict[ValueSource, Tensor] = {}
+        self._complex: set[ValueSource] = set()  # of both: here they are pairs of real numbers
         # Source and example of each argument.
         self._arguments: list[tuple[ValueSource | None, Any]] = []
-        self._parts: dict[str, Module] = {"": self}
         for step in self._steps:
             for within in step.modules:
                 self._part(within.path, within.class_name)
@@ -147,6 +146,8 @@ class Imported(Module):
                 raise ValueError(f"{self._name}: its input {spec.target!r} is of an unknown kind")
             source, place = tensors[spec.target], ValueSource(spec.arg.name)
             target = spec.target
+            if source.is_complex():
+                self._complex.add(place)
             if spec.kind is InputKind.CONSTANT_TENSOR:
                 if source.data_ptr() not in around:
                     self._constants[place] = tensor_of(source)
@@ -170,14 +171,6 @@ class Imported(Module):
                 part.register_buffer(name, own)
             self._held[place] = (part, name)
 
-    def _part(self, path: str, class_name: str = "Part") -> Module:
-        """The part at a path, created if missing, with the name of PyTorch's class."""
-        if path not in self._parts:
-            above, _, name = path.rpartition(".")
-            self._parts[path] = part = type(class_name, (Part,), {})()
-            self._part(above).add_module(name, part)
-        return self._parts[path]
-
     # -- running -----------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -199,7 +192,7 @@ class Imported(Module):
             # Backward may need the old value of a buffer.
             values[place] = held.clone() if place in updated else held
         self._take(given, values)
-        inside = _Inside(self)
+        inside = Inside(self)
         try:
             for step in self._steps:
                 inside.go_to(step.modules)
@@ -225,34 +218,13 @@ class Imported(Module):
                 continue
             if not isinstance(leaf, Tensor):
                 leaf = tensor_of(leaf)
-            if tuple(leaf.shape) != tuple(example.shape):
+            shape = form_of(example)[0]
+            if tuple(leaf.shape) != shape:
                 raise ValueError(
-                    f"{self._name} was imported for an argument of shape {tuple(example.shape)}; "
+                    f"{self._name} was imported for an argument of shape {shape}; "
                     f"it was called with shape {tuple(leaf.shape)}. Fix: import it again with that."
                 )
             values[place] = leaf
-
-
-class _Inside:
-    """Tell a recording which modules the steps belong to."""
-
-    def __init__(self, imported: Imported) -> None:
-        self.imported = imported
-        self.watcher = state.here.watcher
-        self.now: tuple[Within, ...] = ()
-
-    def go_to(self, modules: tuple[Within, ...]) -> None:
-        """Leave and enter modules until inside `modules`."""
-        if self.watcher is None or modules == self.now:
-            return
-        same = 0
-        while same < min(len(modules), len(self.now)) and modules[same] == self.now[same]:
-            same += 1
-        for _ in self.now[same:]:
-            self.watcher.left()
-        for within in modules[same:]:
-            self.watcher.entered_module(self.imported._parts[within.path])
-        self.now = modules
 
 
 def _outline(given: Any) -> str:

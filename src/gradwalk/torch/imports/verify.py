@@ -1,14 +1,17 @@
 """Compare an imported graph with PyTorch: each step by itself, then the whole.
 
 Each step is compared on the operands of PyTorch's own run, so that an error names the wrong step
-and not a later one.
+and not a later one. What differs in float32 is compared again in float64: a difference that shrinks
+with the precision is rounding, as where a gradient is a small sum of large numbers, or where a relu
+meets a number that rounding alone takes across 0.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,8 +31,29 @@ TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}  # relative to the large
 HALF = 2e-2  # for float16 and bfloat16
 
 
+# Float64 has 5e8 times the precision of float32; a mistake differs by the same amount in both.
+SHRINKS = 1e-5
+
+
 class Mismatch(ValueError):
     """The value or gradient of an imported operation differs from PyTorch's."""
+
+    def __init__(self, message: str, apart: float = math.inf) -> None:
+        super().__init__(message)
+        self.apart = apart  # the largest difference
+
+
+class Allowance(NamedTuple):
+    """How far two arrays may be apart."""
+
+    relative: float | None = None  # × the largest element; None for that of the dtype
+    absolute: float = 0.0
+
+    def of_float64(self, mismatch: Mismatch) -> Allowance:
+        """The tolerance for the same in float64; raise the mismatch if there is none."""
+        if self.relative is not None or not math.isfinite(mismatch.apart):
+            raise mismatch
+        return Allowance(None, SHRINKS * mismatch.apart)
 
 
 def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
@@ -50,8 +74,37 @@ def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
                 if isinstance(made, Made):
                     drawn[step.name] = tensor_of(outputs[made.output])
             if step.op is not None:
-                _check_step(step, values, drawn, generator, tolerance)
+                allowed = Allowance(tolerance)
+                try:
+                    _check_step(step, values, drawn, generator, allowed)
+                except Mismatch as mismatch:
+                    allowed = allowed.of_float64(mismatch)
+                    _check_in_float64(step, values, generator, allowed, mismatch)
     return drawn
+
+
+def _check_in_float64(
+    step: GraphStep,
+    values: dict[ValueSource, Any],
+    generator: torch.Generator,
+    tolerance: Allowance,
+    mismatch: Mismatch,
+) -> None:
+    """Compare a step once more, on the same operands in float64; raise what float32 gave."""
+    operands = {place: _double(value) for place, value in values.items() if place in step.args}
+    try:
+        args, kwargs = _filled(step.given, {**values, **operands})
+        with torch.no_grad():
+            outputs = _tensors(step.func(*args, **kwargs))
+        operands |= {ValueSource(step.name, k): output for k, output in enumerate(outputs)}
+        _check_step(step, operands, {}, generator, tolerance)
+    except (Mismatch, RuntimeError, KeyError):  # the operation may not take these dtypes
+        raise mismatch from None
+
+
+def _double(value: Any) -> Any:
+    is_float32 = isinstance(value, torch.Tensor) and value.dtype == torch.float32
+    return value.double() if is_float32 else value
 
 
 def _inputs(imported: Imported) -> Iterator[tuple[ValueSource, Any]]:
@@ -59,10 +112,10 @@ def _inputs(imported: Imported) -> Iterator[tuple[ValueSource, Any]]:
     for place, example in imported._arguments:
         if place is not None:
             yield place, example.detach()
-    for place, (part, name) in imported._held.items():
-        yield place, torch.from_numpy(getattr(part, name).detach().numpy().copy())
-    for place, constant in imported._constants.items():
-        yield place, torch.from_numpy(constant.numpy().copy())
+    held = {place: getattr(part, name) for place, (part, name) in imported._held.items()}
+    for place, tensor in {**held, **imported._constants}.items():
+        copied = torch.from_numpy(tensor.detach().numpy().copy())
+        yield place, torch.view_as_complex(copied) if place in imported._complex else copied
 
 
 def _filled(given: Any, values: dict[ValueSource, Any]) -> Any:
@@ -81,13 +134,13 @@ def _check_step(
     values: dict[ValueSource, Any],
     drawn: Drawn,
     generator: torch.Generator,
-    tolerance: float | None,
+    tolerance: Allowance,
 ) -> None:
     places = [a for a in dict.fromkeys(step.args) if isinstance(a, ValueSource)]
     ours = {place: tensor_of(values[place]) for place in places}
     leaves = {}
     for place in places:
-        if values[place].is_floating_point():
+        if _is_differentiable(values[place]):
             ours[place].requires_grad = True
             leaves[place] = values[place].clone().requires_grad_()
     step.run(ours, drawn)
@@ -98,10 +151,10 @@ def _check_step(
         _compare(mine.detach().numpy(), theirs, f"the {what} of {step.where()}", tolerance)
     if any(isinstance(a, Made) for a in step.args):
         return  # a new draw would differ: its gradient is checked with the whole
-    if not any(t.is_floating_point() for t in expected):
+    if not any(map(_is_differentiable, expected)):
         return  # integers have no gradients
     outputs = _with_graph(step, values, leaves)
-    seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs]
+    seeds = [_seed(t, generator) for t in outputs]
     operands = [(f"operand {place.name}", ours[place], leaf) for place, leaf in leaves.items()]
     _compare_gradients(ours_out, outputs, seeds, operands, step.where(), tolerance)
 
@@ -130,7 +183,7 @@ def _compare_gradients(
     seeds: Sequence[Any],
     leaves: Sequence[tuple[str, Any, Any]],
     where: str,
-    tolerance: float | None,
+    tolerance: Allowance,
     to_the_largest: bool = False,
 ) -> None:
     """Compare the gradients of leaves (name, ours, PyTorch's) of the outputs that have a graph."""
@@ -166,7 +219,34 @@ def check_whole(
     imported: Imported, module: torch.nn.Module, drawn: Drawn, tolerance: float | None
 ) -> None:
     """Compare outputs and gradients with the module; if it draws random numbers, with its graph."""
-    given, spec = private.flattened(imported._example)
+    allowed = Allowance(tolerance)
+    try:
+        _check_whole(imported, module, imported._example, drawn, allowed)
+    except Mismatch as mismatch:
+        allowed = allowed.of_float64(mismatch)
+        held = [*imported.parameters(), *imported.buffers()]
+        if any(is_floating(t.dtype) and t.dtype != np.float32 for t in held):
+            raise
+        leaves, spec = private.flattened(imported._example)
+        example = private.rebuilt([_double(leaf) for leaf in leaves], spec)
+        imported.double()
+        try:
+            _check_whole(imported, None, example, drawn, allowed)
+        except (Mismatch, RuntimeError):
+            raise mismatch from None
+        finally:
+            imported.float()
+
+
+def _check_whole(
+    imported: Imported,
+    module: torch.nn.Module | None,
+    example: tuple[Any, Any],
+    drawn: Drawn,
+    tolerance: Allowance,
+) -> None:
+    """Compare with the module; without one, or if it draws random numbers, with its graph."""
+    given, spec = private.flattened(example)
     made: dict[int, tuple[Any, Any]] = {}  # an argument given twice stays one tensor
     for thing in given:
         if id(thing) not in made:
@@ -174,7 +254,7 @@ def check_whole(
     twins = [made[id(thing)][0] for thing in given]
     ours_given = [made[id(thing)][1] for thing in given]
     with torch.enable_grad(), torch.random.fork_rng():
-        if drawn:
+        if drawn or module is None:
             theirs, sources = _run_graph(imported, twins, drawn)
         else:
             # On copies of the buffers, so that running statistics stay unchanged.
@@ -195,7 +275,7 @@ def check_whole(
                 graphs.append((one, other))
     leaves = _leaves_of_whole(imported, ours_given, twins, sources)
     generator = torch.Generator().manual_seed(1)
-    seeds = [torch.randn(t.shape, generator=generator).to(t) for _, t in graphs]
+    seeds = [_seed(t, generator) for _, t in graphs]
     ours, expected = [one for one, _ in graphs], [other for _, other in graphs]
     _compare_gradients(ours, expected, seeds, leaves, imported._name, tolerance, True)
 
@@ -252,10 +332,20 @@ def _run_graph(
 def _twins(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
     """A copy that requires a gradient if possible, and our twin of it."""
     twin, ours = tensor.detach().clone(), tensor_of(tensor)
-    if twin.is_floating_point():
+    if _is_differentiable(twin):
         twin.requires_grad_()
         ours.requires_grad = True
     return twin, ours
+
+
+def _is_differentiable(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _seed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """A random gradient for a tensor."""
+    wide = torch.complex128 if tensor.is_complex() else torch.float64
+    return torch.randn(tensor.shape, generator=generator, dtype=wide).to(tensor)
 
 
 def _tensors(result: Any) -> list[Any]:
@@ -263,12 +353,12 @@ def _tensors(result: Any) -> list[Any]:
 
 
 def _largest(tensor: torch.Tensor) -> float:
-    finite = tensor.detach()[torch.isfinite(tensor)]
+    finite = tensor.detach()[torch.isfinite(tensor)]  # of complex numbers, their size
     return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def _compare(
-    mine: Any, expected: torch.Tensor, what: str, tolerance: float | None, at_least: float = 0.0
+    mine: Any, expected: torch.Tensor, what: str, tolerance: Allowance, at_least: float = 0.0
 ) -> None:
     """Raise if two arrays differ by more than the tolerance × the largest element."""
     wanted = np.asarray(array_of(expected))
@@ -278,16 +368,18 @@ def _compare(
         if not np.array_equal(mine, wanted):
             raise Mismatch(f"{what} differs from PyTorch's in {np.sum(mine != wanted)} elements")
         return
-    limit = TOLERANCES.get(expected.dtype, HALF) if tolerance is None else tolerance
+    limit = tolerance.relative
+    limit = TOLERANCES.get(expected.dtype, HALF) if limit is None else limit
     scale = max(_largest(expected), at_least)
     with np.errstate(all="ignore"):
         apart = np.where(
             (mine == wanted) | (np.isnan(mine) & np.isnan(wanted)), 0, np.abs(mine - wanted)
         )
     furthest = float(np.max(apart, initial=0.0))
-    if not furthest <= limit * scale:
+    if not furthest <= max(limit * scale, tolerance.absolute):
         raise Mismatch(
             f"{what} differs from PyTorch's by up to {furthest:.3g}; the largest element is "
             f"{scale:.3g} and the tolerance {limit:g} of it. Fix: if this is rounding, pass a "
-            "larger tolerance= to import_graph; otherwise it is a bug in gradwalk's translation."
+            "larger tolerance= to import_graph; otherwise it is a bug in gradwalk's translation.",
+            furthest,
         )

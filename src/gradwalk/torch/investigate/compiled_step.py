@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.torch import private
+from gradwalk.torch import private_compiled
 from gradwalk.torch.rerun.rerun import Rerun, Run
 
 MOST_TRIALS = 16  # re-runs to search with, each of which compiles
@@ -82,7 +82,9 @@ def _gives_tuple(part: torch.fx.GraphModule) -> bool:
 
 def find_in_compiled(again: Rerun, run: Run, how: str, shows: Shows) -> torch.fx.Node | None:
     """The first operation that brings the fault once it is compiled; None if it is not found."""
-    backend = private.backend_of([m for call in run.calls for m in call.model.module.modules()])
+    backend = private_compiled.backend_of(
+        [m for call in run.calls for m in call.model.module.modules()]
+    )
     partly = PartlyCompiled(backend)
     stance = torch.compiler.set_stance
 

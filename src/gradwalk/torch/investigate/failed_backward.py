@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
-from gradwalk.graph.source import SourceLine, source_line
-from gradwalk.torch import private
-from gradwalk.torch.record.backward_errors import explained
+from gradwalk.torch.record.backward_errors import explain
 from gradwalk.torch.record.freed_graphs import FREED
 from gradwalk.torch.record.storages import OVERWRITTEN
 from gradwalk.torch.rerun.call_stack import FrameSnapshot
@@ -18,25 +17,20 @@ EXPLAINED = (FREED, OVERWRITTEN)
 Reruns = Callable[[bool], AbstractContextManager[Rerun]]  # given whether ranks gather weights
 
 
-@contextmanager
-def explained_again(
-    asked: private.BackwardCall, frames: list[FrameSnapshot], calls: list[ModelCall], reruns: Reruns
-) -> Iterator[None]:
-    """Around a backward pass: run a step whose backward fails again, for PyTorch's error to say
-    which tensor it is about, and which line made it."""
-
-    def line() -> SourceLine | None:
-        return source_line(frames[0].code, frames[0].instruction) if frames else None
-
-    with explained(asked, line, lambda node: None):
-        try:
-            yield
-        except RuntimeError as error:
-            # Only what a recording can explain is worth a second run.
-            if any(words in str(error) for words in EXPLAINED):
-                with reruns(False) as again:
-                    second = again.failed(Run(calls, frames, None, None))
-                if second is not None and str(second) == str(error):
-                    for note in getattr(second, "__notes__", ()):
-                        error.add_note(note)
-            raise
+def explain_again(
+    error: RuntimeError,
+    outputs: Sequence[Any],
+    frames: list[FrameSnapshot],
+    calls: list[ModelCall],
+    reruns: Reruns,
+) -> None:
+    """Run a step whose backward failed again, for PyTorch's error to say which tensor it is about,
+    and which line made it."""
+    # Only what a recording can explain is worth a second run.
+    if any(words in str(error) for words in EXPLAINED):
+        with reruns(False) as again:
+            second = again.failed(Run(calls, frames, None, None))
+        if second is not None and str(second) == str(error):
+            for note in dict.fromkeys(getattr(second, "__notes__", ())):
+                error.add_note(note)
+    explain(error, outputs, lambda node: None)

@@ -45,7 +45,7 @@ def investigate(
         report.explain(live, fault.run.batch if fault.run else [], "recorded")
     elif fault.run is not None:
         finite = [call.gave_finite() for call in fault.run.calls]
-        report.gave_finite = None if None in finite else all(finite)
+        report.gave_finite = None if None in finite or not finite else all(finite)
         with reruns(rank is not None and rank.gathers) as again:
             outcome = _run_again(report, fault, checked, again, rank)
         if not report.rerun:

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from gradwalk.torch.ranks.notes import Notes, is_one_of_many
-from gradwalk.torch.watch.gradient_checks import is_distributed, local_part
+from gradwalk.torch.watch.gradient_checks import are_plain, is_distributed, local_part
 
 _numbers = itertools.count()  # of watches; the same on every rank of a job
 
@@ -32,8 +32,10 @@ class Agreement:
 
         A rank that holds whole gradients, as under DDP, keeps its own norm.
         """
+        if are_plain(gradients) or not is_one_of_many():
+            return norm
         divided = next((g for g in gradients if is_distributed(g)), None)
-        if divided is None or not is_one_of_many():
+        if divided is None:
             return norm
         if self._everyone is None:
             # The shapes tell apart what two ranks count as the same watch.

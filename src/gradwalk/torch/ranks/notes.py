@@ -18,11 +18,12 @@ from gradwalk.torch import private_distributed
 ARRIVES = 5.0  # seconds within which every rank that stops at the same step says so
 REPORTS = 60.0  # seconds within which a rank that said so has written its report
 _POLL = 0.02
+_AVAILABLE = dist.is_available()
 
 
 def is_one_of_many() -> bool:
     """Whether this process is one of several ranks."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    return _AVAILABLE and dist.is_initialized() and dist.get_world_size() > 1
 
 
 class Notes:

@@ -9,17 +9,32 @@ import torch
 
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.torch.ranks.notes import is_one_of_many
+from gradwalk.torch.rerun.snapshots import WatchedModel
 
 SHOWN = 4  # names to print
 
 
-def unused_parameters(models: Iterable[torch.nn.Module]) -> list[torch.Tensor]:
-    """The parameters without a gradient after a backward pass that reached these models.
+Marks = dict[int, tuple[int, int]]  # parameters by `id` -> their gradient and its version
 
-    Only those that DDP waits for: without `find_unused_parameters` or a static graph, and when
-    gradients are reduced in this pass.
-    """
+
+def marks_of(known: Iterable[WatchedModel]) -> Marks | None:
+    """The gradients that are there before a backward pass; None if this is no rank of several."""
     if not is_one_of_many():
+        return None
+    parameters = [p for model in known for p in model.module.parameters()]
+    return {id(p): (id(p.grad), p.grad._version) for p in parameters if p.grad is not None}
+
+
+def unused_parameters(
+    models: Iterable[torch.nn.Module], before: Marks | None
+) -> list[torch.Tensor]:
+    """The parameters whose gradient a backward pass that reached these models did not change.
+
+    It is missing, or as it was `before`: zeros, after `zero_grad(set_to_none=False)`. Only those
+    that DDP waits for: without `find_unused_parameters` or a static graph, and when gradients are
+    reduced in this pass.
+    """
+    if before is None:
         return []
     from torch.nn.parallel import DistributedDataParallel
 
@@ -33,7 +48,10 @@ def unused_parameters(models: Iterable[torch.nn.Module]) -> list[torch.Tensor]:
                 continue
             for name, parameter in wrapper.module.named_parameters():
                 waited_for = parameter.requires_grad and name not in wrapper.parameters_to_ignore
-                if waited_for and parameter.grad is None:
+                grad = parameter.grad
+                if waited_for and (
+                    grad is None or before.get(id(parameter)) == (id(grad), grad._version)
+                ):
                     found[id(parameter)] = parameter
     return list(found.values())
 

@@ -21,11 +21,14 @@ from gradwalk.torch.record.freed_graphs import explain_freed, note_pass
 from gradwalk.torch.record.live_tensors import fits, without_backward
 from gradwalk.torch.record.operations import plain_name, version_of
 from gradwalk.torch.record.storages import Memories
+from gradwalk.torch.translate.shapes import placed_within
 from gradwalk.torch.user_lines import caller, line_at
 from gradwalk.torch.values import form, form_of
 
 LEAF = "AccumulateGrad"
 _UNKNOWN_META = ((), "float32")  # for an output without a gradient
+_READ_AGAIN = frozenset(("read_view", "as_strided"))  # views whose base was written to
+GEOMETRY = ("size", "stride", "storage_offset")
 
 
 class AutogradGraph:
@@ -59,13 +62,20 @@ class AutogradGraph:
         borne = private.mark(grad_fn)
         index: int | None = borne.get(self._key)
         if index is None:
-            number = private.number_of(grad_fn)
-            for made in self._by_number.get(number, ()):
-                if fits(made[1], grad_fn):
-                    borne[self._key] = index = made[0]
-                    self._by_number[number].remove(made)
-                    break
+            index = self._claimed(grad_fn, private.number_of(grad_fn))
+            if index is None:
+                index = self._claimed(grad_fn, _last_made_for(grad_fn))
+            if index is not None:
+                borne[self._key] = index
         return index
+
+    def _claimed(self, grad_fn: Any, number: int) -> int | None:
+        """Match the autograd node with an operation noted under this number, if one fits."""
+        for made in self._by_number.get(number, ()):
+            if fits(made[1], grad_fn):
+                self._by_number[number].remove(made)
+                return made[0]
+        return None
 
     def line_of(self, grad_fn: Any) -> SourceLine | None:
         """The line of an operation that this recording saw."""
@@ -134,6 +144,7 @@ class AutogradGraph:
         ]
         outputs = private.outputs_of(grad_fn)
         view = None if twin is None else self._through_view(grad_fn, twin, edges, outputs)
+        view = view or self._read_by_strides(grad_fn, edges, tensor)
         op, args, attrs = view or (_name(grad_fn), tuple(edges), {})
         node = TraceNode(
             index=0,
@@ -186,9 +197,23 @@ class AutogradGraph:
         own = {"op": twin.op, "place": views[0], "attrs": twin.attrs}
         return "change_view", (edge, *others), {"chain": attrs, **own}
 
+    def _read_by_strides(
+        self, grad_fn: Any, edges: list[Edge | None], view: torch.Tensor | None
+    ) -> tuple[str, tuple[Any, ...], dict[str, Any]] | None:
+        """A view after a write to its base, which PyTorch knows by its place in memory alone."""
+        base = None if view is None else view._base
+        if operation_name(grad_fn) != "AsStrided" or base is None or edges[0] is None:
+            return None
+        meta = self.trace.nodes[edges[0].node].metas[edges[0].output]
+        attrs = placed_within(base, *(getattr(grad_fn, f"_saved_{n}") for n in GEOMETRY))
+        if attrs is None or meta != form_of(base) or view is None or not view.is_floating_point():
+            return None
+        return "as_strided", tuple(edges), attrs
+
     def _is_view(self, edge: Edge) -> bool:
         node = self.trace.nodes[edge.node]
-        return node.op in TABLE and TABLE[node.op].view and len(node.edges) == len(node.args) == 1
+        is_view = node.op in TABLE and (TABLE[node.op].view or node.op in _READ_AGAIN)
+        return is_view and len(node.edges) == len(node.args) == 1
 
     def _values_it_saved(self, grad_fn: Any) -> None:
         """Take the tensors that autograd nodes saved as values of trace nodes."""
@@ -383,6 +408,16 @@ def is_leaf(grad_fn: Any) -> bool:
     if known is None:
         known = _leaves[kind] = hasattr(kind, "variable") and LEAF in grad_fn.name()
     return known
+
+
+def _last_made_for(grad_fn: Any) -> int:
+    """The number of the last autograd node that PyTorch made for an operation.
+
+    An operand that is a view of something written since gets a new node, after the operation's.
+    """
+    sources = (source for source, _ in grad_fn.next_functions if source is not None)
+    numbers = (private.number_of(source) for source in sources if not is_leaf(source))
+    return max(private.number_of(grad_fn), *numbers, 0)
 
 
 def inputs_first(roots: list[Any], known: Any = None) -> Iterator[Any]:

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from gradwalk.inspect.trace.routes import leading_to
-from gradwalk.torch import private
 from gradwalk.torch.record.autograd_graph import inputs_first
-from gradwalk.torch.record.freed_graphs import Line, LineOf, explain_freed, note_pass
+from gradwalk.torch.record.freed_graphs import LineOf, explain_freed
 from gradwalk.torch.record.recorder import TorchRecorder
 
 NO_GRAPH = "does not require grad"
 
 
-@contextmanager
-def explained(
-    asked: private.BackwardCall,
-    line: Line,
+def explain(
+    error: RuntimeError,
+    outputs: Sequence[Any],
     line_of: LineOf,
     recorder: TorchRecorder | None = None,
-) -> Iterator[None]:
-    """Around a backward pass: add to PyTorch's error what is known of its cause."""
-    roots = [t for t in asked.outputs if isinstance(t, torch.Tensor)]
-    try:
-        yield
-    except RuntimeError as error:
-        _explain_no_graph(error, roots, recorder)
-        nodes = list(inputs_first([t.grad_fn for t in roots if t.grad_fn is not None]))
-        explain_freed(error, roots, nodes, line_of)
-        raise
-    note_pass(roots, line)
+) -> None:
+    """Add to the error of a backward pass from `outputs` what is known of its cause."""
+    roots = [t for t in outputs if isinstance(t, torch.Tensor)]
+    _explain_no_graph(error, roots, recorder)
+    nodes = list(inputs_first([t.grad_fn for t in roots if t.grad_fn is not None]))
+    explain_freed(error, roots, nodes, line_of)
 
 
 def _explain_no_graph(

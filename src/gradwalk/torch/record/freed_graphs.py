@@ -38,8 +38,9 @@ def note_pass(outputs: Sequence[Any], line: Line) -> None:
     """Note a backward pass that completed."""
     _passes[:] = [LastPass(private.nodes_made(), line)]
     for root in outputs:
-        if getattr(root, "grad_fn", None) is not None:
-            private.mark(root.grad_fn)[_DONE] = line
+        node = getattr(root, "grad_fn", None)
+        if node is not None:
+            private.mark(node)[_DONE] = line
 
 
 def explain_freed(

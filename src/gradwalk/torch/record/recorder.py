@@ -368,7 +368,7 @@ class TorchRecorder(Recorder):
             self.graph.memories.note_write(tensor, facts.name.removeprefix("aten."), line)
         if known is not None and written and number is not None and not gives(known, written):
             known = None  # the old value is an operand, though its gradient is 0
-        if known is not None and not all(map(is_plain, made)):  # x * 1j
+        if known is not None and not known.pairs and not all(map(is_plain, made)):  # x * 1j
             known = None
         nodes = self.trace.nodes
         operands: Sequence[Any]

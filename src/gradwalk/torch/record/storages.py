@@ -103,10 +103,12 @@ class Memories:
         for grad_fn in reversed(nodes):
             index = index_of(grad_fn)
             if index is not None and _is_spoilt(grad_fn):
-                error.add_note(self._told(index))
+                text, line = self._told(index)
+                error.add_note(text)
+                error.gradwalk_line = line  # type: ignore[attr-defined]
                 return
 
-    def _told(self, index: int) -> str:
+    def _told(self, index: int) -> tuple[str, SourceLine | None]:
         node = self.trace.nodes[index]
         name, line = self.trace.name(index), node.line
         own = [Edge(index, k) for k in range(len(node.metas))]
@@ -119,9 +121,10 @@ class Memories:
                 return (
                     f"gradwalk: {name} ({line}) keeps {what} for backward, and {later.name} "
                     f"({later.line}) overwrote it before backward ran. Fix: compute it out of "
-                    "place there, or write to a clone()."
+                    "place there, or write to a clone().",
+                    later.line,
                 )
-        return f"gradwalk: what {name} ({line}) keeps for backward was overwritten in place."
+        return f"gradwalk: what {name} ({line}) keeps for backward was overwritten in place.", line
 
 
 def _is_spoilt(grad_fn: Any) -> bool:

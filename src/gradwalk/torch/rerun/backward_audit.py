@@ -8,8 +8,7 @@ one is no reason to stop: `watch` warns.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.mistakes.custom_functions import function_named
 from gradwalk.inspect.silent.hand_written import wrong_backward
 from gradwalk.inspect.trace.trace import Trace
-from gradwalk.torch import private
 from gradwalk.torch.record.autograd_graph import inputs_first
 
 LOOKS = 5  # backward passes whose graphs are searched
@@ -36,24 +34,18 @@ class BackwardAudit:
         self._category = category  # of warnings
         self._looks = LOOKS
         self._audited: set[str] = set()
-        self._busy = False
 
-    @contextmanager
-    def around_backward(self, asked: private.BackwardCall) -> Iterator[None]:
-        """Enter before a watch does, so that it knows the step when this one looks."""
-        losses = [t for t in asked.outputs if isinstance(t, torch.Tensor) and t.numel() == 1]
-        if not self._looks or self._busy or not asked.accumulates or len(losses) != 1:
-            yield
+    def after_backward(self, outputs: Sequence[Any]) -> None:
+        """Look at a pass from `outputs` that has ended: its graph is still there."""
+        if not self._looks:
+            return
+        losses = [t for t in outputs if isinstance(t, torch.Tensor) and t.numel() == 1]
+        if len(losses) != 1:
             return
         self._looks -= 1
         names = _custom_functions(losses[0]) - self._audited
-        yield
         if names:
-            self._busy = True  # the step that is run again is not looked at
-            try:
-                self._audit(losses[0], names)
-            finally:
-                self._busy = False
+            self._audit(losses[0], names)
 
     def _audit(self, loss: torch.Tensor, names: set[str]) -> None:
         trace = self._again(loss)

@@ -22,7 +22,15 @@ _Key = tuple[CodeType, int]
 @dataclass
 class _Site:
     depth: int  # of the frame to run again, counted outwards from the call
+    end: _Key | None = None  # the call of backward that was planned last
     needs: set[str] = field(default_factory=set)
+
+    def is_known(self, run: Run) -> bool:
+        """Whether the same two lines of one frame, the most usual case, were planned before."""
+        start, end = run.calls[0].frames[0], run.frames[0] if run.frames else None
+        return (
+            self.depth == 0 and end is not None and start.is_same_frame(end) and self.end == end.key
+        )
 
 
 _UNKNOWN = _Site(-1)
@@ -58,7 +66,7 @@ class Sites:
             return
         key = run.calls[0].frames[0].key
         site = self._known.get(key, _UNKNOWN)
-        if site is None:
+        if site is None or site.is_known(run):
             return
         try:
             plan = plan_of(run)
@@ -69,3 +77,4 @@ class Sites:
         if site.depth != plan.depth:
             site = self._known[key] = _Site(plan.depth)
         site.needs |= plan.statements.needs
+        site.end = run.frames[0].key

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
+from gradwalk.graph.source import SourceLine, source_line
 from gradwalk.torch.user_lines import INTERNAL, files
 
 DEEPEST = 12  # innermost frames of the program to look at
@@ -38,6 +39,10 @@ class FrameSnapshot:
     def key(self) -> tuple[CodeType, int]:
         """The same at each execution of the same expression."""
         return self.code, self.instruction
+
+    def line(self) -> SourceLine | None:
+        """The source line."""
+        return source_line(*self.key)
 
     def is_same_frame(self, other: FrameSnapshot) -> bool:
         """Whether both belong to the same running call."""

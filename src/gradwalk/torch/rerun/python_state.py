@@ -3,7 +3,7 @@
 A re-run from the batch alone may do something else: a module may count its calls. The state
 comprises the attributes of modules, the globals of the user's own files and classes, closures, and
 the plain objects and containers in them. Where to look is worked out now and then; in between, a
-step only reads the names on that list.
+step only reads the names on that list, and the objects that stay (settled_objects.py).
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from itertools import chain
+from operator import call, is_, itemgetter
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 
+from gradwalk.torch.rerun.settled_objects import Held, SettledObjects
 from gradwalk.torch.rerun.state_by_type import (
     ITERATOR,
     NAMES,
@@ -78,12 +80,44 @@ class _Owner:
         values = {name: self.names.get(name, NOT_KEPT) for name in self.followed}
         return {name: NOT_KEPT if is_heavy(value) else value for name, value in values.items()}
 
+    def is_same(self, kept: Mapping[str, Any]) -> bool:
+        """Whether `followed_now` would return the same."""
+        return all(map(is_, map(self.names.get, self.followed), kept.values()))
+
+    @staticmethod
+    def flat(owners: list[_Owner]) -> list[Any]:
+        """The same of several, in one list."""
+        return [owner.names.get(name) for owner in owners for name in owner.followed]
+
+    @staticmethod
+    def flat_kept(kept: list[dict[str, Any]]) -> list[Any]:
+        """What `followed_now` returned for several, in one list."""
+        return list(chain.from_iterable(map(dict.values, kept)))
+
     def all_now(self) -> dict[str, Any]:
         """The values of all names."""
         return {name: self.names.get(name, NOT_KEPT) for name in (*self.plain, *self.followed)}
 
 
-OWNER = Holder(_Owner.followed_now, _Owner.restore, lambda kept: kept.values(), _Owner.all_now)
+class _Owners(list[_Owner]):
+    """Several namespaces. Each model call reads all of them, so without a loop in Python."""
+
+    def __init__(self) -> None:
+        self.readers: list[Callable[[Any], tuple[Any, ...]]] = []
+        self.names: list[Mapping[str, Any]] = []
+
+    def add(self, owner: _Owner) -> None:
+        """Add a namespace."""
+        self.append(owner)
+        self.readers.append(owner.get)
+        self.names.append(owner.names)
+
+
+OWNER = Holder(
+    *(_Owner.followed_now, _Owner.restore, dict.values, _Owner.all_now, _Owner.is_same),
+    flat=_Owner.flat,
+    flat_kept=_Owner.flat_kept,
+)
 
 
 class State:
@@ -92,19 +126,20 @@ class State:
     An exact one, to restore after a re-run, is complete and does not copy iterators.
     """
 
-    def __init__(self, owners: list[_Owner], exact: bool = False) -> None:
+    def __init__(self, owners: _Owners, exact: bool = False) -> None:
         self._owners = owners
-        self._plain = [owner.get(owner.names) for owner in owners]
-        self._lengths = [len(owner.names) for owner in owners]
-        self._held: list[tuple[Holder, Any, Any]] = []  # how, which object, its contents
-        self._seen: dict[int, Any] = {}
+        self._plain = list(map(call, owners.readers, owners.names))
+        self._lengths = list(map(len, owners.names))
+        self.settled: list[Held] = []  # shared with other states
+        self.held: list[Held] = []
+        self.seen: dict[int, Any] = {}
         self._most = sys.maxsize if exact else MOST
         self._exact = exact
 
     def look(self, things: Iterable[Any], known: Mapping[int, Any]) -> None:
         """Keep the contents of these objects and of those they lead to, except `known` ones."""
         waiting = list(things)
-        seen = self._seen
+        seen = self.seen
         for thing in waiting:  # grows meanwhile
             kind: Any = type(thing)
             holders = holders_of(kind)
@@ -134,18 +169,22 @@ class State:
                 self._hold(NAMES, owner.names)
             else:  # the namespace of a class
                 self._hold(OWNER, owner)
-        for how, thing, _ in () if other is self else other._held:
+        for how, thing, _ in () if other is self else other._all:
             self._hold(how, thing)
 
     def _hold(self, how: Holder, thing: Any) -> Any:
         kept = (how.take_all if self._exact and how.take_all else how.take)(thing)
         if kept is not NOT_KEPT:
-            self._held.append((how, thing, kept))
+            self.held.append((how, thing, kept))
         return kept
+
+    @property
+    def _all(self) -> list[Held]:
+        return self.settled + self.held
 
     def restore(self) -> None:
         """Restore everything and remove names added since; copies replace iterators."""
-        copies = {id(it): copied(kept) for how, it, kept in self._held if how is ITERATOR}
+        copies = {id(it): copied(kept) for how, it, kept in self._all if how is ITERATOR}
 
         def own(value: Any) -> Any:
             return copies.get(id(value), value)
@@ -156,7 +195,7 @@ class State:
                     if not is_interns(name):
                         del owner.names[name]
             owner.restore(dict(zip(owner.plain, values)))
-        for how, thing, kept in self._held:
+        for how, thing, kept in self._all:
             if copies and isinstance(kept, dict):
                 kept = {name: own(value) for name, value in kept.items()}
             elif copies and isinstance(kept, list):
@@ -171,8 +210,10 @@ class Keeper:
         self._calls = 0
         self._next = 1
         self._models: tuple[int, ...] = ()
-        self._owners: list[_Owner] = []
+        self._owners = _Owners()
         self._known: dict[int, Any] = {}  # modules and other owners
+        self._settled: SettledObjects | None = None
+        self._found: dict[int, Any] = {}  # by the last look, if that followed every reference
         self._roots: list[Any] = []  # hooks and methods of models, for their closures
         self._far: list[Any] = []  # methods of the user's other classes
         self._imported = 0  # number of imported modules at the last look
@@ -196,7 +237,28 @@ class Keeper:
         except KeyError:  # a name was deleted
             self._find_out(modules, globals_, given)
             state = State(self._owners)
-        return self._filled(state, given)
+        settled = self._settled
+        if settled is None or settled.is_stale:
+            self._filled(state, given)
+            self._settle(state)
+        else:
+            state.look(given, settled.known)
+            try:
+                state.settled, loose = settled.take()
+            except Exception:  # looking at a user's object must never break the program
+                self._settled = None
+                return self._filled(state, given)
+            state.look(loose, settled.known)
+        return state
+
+    def _settle(self, state: State) -> None:
+        """After a look that followed every reference: the next but one need not do so."""
+        before, self._found = self._found, {}
+        if before:
+            self._settled = SettledObjects(state.held, before, self._known)
+        else:
+            owners = {id(owner): owner for owner in self._owners}
+            self._settled, self._found = None, {**state.seen, **owners}
 
     def exactly(self, states: Iterable[State], given: Iterable[Any]) -> State:
         """Take the complete state, to restore later, including whatever `states` restore."""
@@ -222,12 +284,13 @@ class Keeper:
         given: Sequence[Any],
     ) -> None:
         users = self._globals_with(globals_)
+        self._settled, self._found = None, {}
         # Modules that are not watched, such as a loss, are reached by name.
         named = (v for names in (*users, *given) if isinstance(names, dict) for v in names.values())
         others = [value for value in named if isinstance(value, torch.nn.Module)]
         modules = {id(m): m for model in (*models, *others) for m in model.modules()}
         self._known = dict(modules)
-        self._owners, self._roots, self._far = [], [], []
+        self._owners, self._roots, self._far = _Owners(), [], []
         classes: dict[type, None] = {}
         for module in modules.values():
             names = vars(module)
@@ -263,7 +326,7 @@ class Keeper:
     ) -> None:
         owner = _Owner(names, put, [n for n in wanted if _leads_anywhere(names[n])])
         if owner.plain or owner.followed:
-            self._owners.append(owner)
+            self._owners.add(owner)
         self._known[id(names)] = names
 
 

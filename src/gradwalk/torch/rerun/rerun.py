@@ -48,7 +48,7 @@ class Run:
     calls: list[ModelCall]
     frames: list[FrameSnapshot]  # of the call of backward, innermost first
     loss: torch.Tensor | None  # its root, if that is a single number
-    before: torch.Tensor | None  # norm of the gradients before it; None if there were none
+    before: torch.Tensor | float | None  # norm of the gradients before it; None if there were none
     recorded: Trace | None = None  # filled on demand
 
     @property

@@ -14,9 +14,12 @@ from gradwalk.torch import private
 
 GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 _TWISTER = 624 * 4 + 4  # bytes: the words of a Mersenne Twister, and its position
+# A number drawn from it changes the position; a seed, and every 624th number, all of the words. So
+# the position and these bytes of the words tell whether it changed.
+_FEW = 64
 
 
-@dataclass
+@dataclass(slots=True)
 class Randomness:
     """The states of all global generators at one moment."""
 
@@ -31,7 +34,7 @@ class Randomness:
         return cls(
             torch.get_rng_state(),
             {device: private.rng_state(device) for device in devices},
-            random.getstate(),
+            _python.state(),
             _numpy.state(),
         )
 
@@ -61,11 +64,32 @@ class _NumpyGenerator:
             if isinstance(generator, np.random.MT19937):
                 address = int(generator.ctypes.state_address)
                 self._memory = (ctypes.c_char * _TWISTER).from_address(address)
-        memory = b"" if self._memory is None else self._memory.raw
+        memory = b"" if self._memory is None else self._memory[:_FEW] + self._memory[-4:]
         # A cached normal number is not part of that memory; using it up changes nothing there.
         if not memory or memory != self._last or self._state is None or self._state["has_gauss"]:
             self._last, self._state = memory, np.random.get_state(legacy=False)
         return self._state
 
 
-_numpy = _NumpyGenerator()
+class _PythonGenerator:
+    """Python's global generator. Making the tuple of its state takes long, too."""
+
+    _FIRST = object.__basicsize__  # behind this, an object of C has its own fields: the position
+
+    def __init__(self) -> None:
+        self._seen: Any = None  # the memory, and the cached normal number
+        self._state: Any = None
+
+    def state(self) -> Any:
+        """The state."""
+        generator: Any = getattr(random.getstate, "__self__", None)
+        if type(generator) is not random.Random:  # the program has replaced it
+            return random.getstate()
+        memory = ctypes.string_at(id(generator) + self._FIRST, 4 + _FEW)
+        seen = memory, getattr(generator, "gauss_next", None)
+        if seen != self._seen:
+            self._seen, self._state = seen, random.getstate()
+        return self._state
+
+
+_numpy, _python = _NumpyGenerator(), _PythonGenerator()

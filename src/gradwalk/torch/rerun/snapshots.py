@@ -79,6 +79,9 @@ class BatchCopy:
             tensor.data.copy_(copy)
 
 
+NO_COPY = BatchCopy(())
+
+
 class WatchedModel:
     """A module that the program itself calls, not another watched module."""
 
@@ -90,6 +93,7 @@ class WatchedModel:
         self.first = tensors[0] if tensors else None
         self.device = None if self.first is None else self.first.device
         self.devices = {t.device for t in tensors if private.has_rng(t.device)}
+        self.kinds = {"cpu", *(device.type for device in self.devices)}
         self._last: dict[tuple[int, str], BufferSnapshot] = {}
 
     @property
@@ -153,12 +157,12 @@ class ModelCall:
         self.buffers = model.buffers_now()
         self.autocast = [  # device types for which it is enabled
             (kind, torch.get_autocast_dtype(kind))
-            for kind in {"cpu", *(device.type for device in model.devices)}
+            for kind in model.kinds
             if torch.is_autocast_enabled(kind)
         ]
         self.number = next(_numbers)  # in the order of calls
         self.versions = [version_of(tensor) for tensor in tensors]
-        self.batch = BatchCopy(self._batch() if copies else ())
+        self.batch = BatchCopy(self._batch()) if copies else NO_COPY
         self.output_gradients: dict[int, torch.Tensor] = {}  # by position
         self.outputs: list[weakref.ref[torch.Tensor]] = []
         # The hooks on the outputs refer to this list, not to the call; emptying it releases the

@@ -15,7 +15,9 @@ import itertools
 import random
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
+from operator import attrgetter, eq, is_
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -57,8 +59,12 @@ class Holder(NamedTuple):
 
     take: Callable[[Any], Any]  # copy the contents; NOT_KEPT if they are too large
     put: Callable[[Any, Any], None] = lambda thing, kept: None  # restore them
-    inside: Callable[[Any], Iterable[Any]] = lambda kept: ()  # objects in the copy to look into
+    inside: Callable[[Any], Collection[Any]] = lambda kept: ()  # objects in the copy to look into
     take_all: Callable[[Any], Any] | None = None  # copy what `take` omits because it is large
+    same: Callable[[Any, Any], bool] | None = None  # whether a new copy would be the same
+    flat: Callable[[list[Any]], list[Any]] = list  # the contents of many objects, in one list
+    flat_kept: Callable[[list[Any]], list[Any]] = list  # the same of their copies
+    holds: bool = True  # False: no state of its own
 
 
 def is_heavy(value: Any) -> bool:
@@ -96,6 +102,13 @@ def _put_names(names: dict[Any, Any], kept: dict[Any, Any]) -> None:
             dict.__setitem__(names, name, value)
 
 
+def same_names(names: Any, kept: Any) -> bool:
+    """Whether names are bound to the same objects as before."""
+    if type(names) not in _DICTS or len(names) != len(kept):
+        return False
+    return all(map(is_, names.values(), kept.values())) and all(map(eq, names, kept))
+
+
 def _slots(thing: Any) -> dict[str, Any]:
     slots: dict[str, Any] = {}
     for kind in type(thing).__mro__:
@@ -123,6 +136,13 @@ def _in_cell(cell: CellType) -> Any:
     return NOT_KEPT if is_heavy(value) else value
 
 
+def _same_cell(cell: CellType, kept: Any) -> bool:
+    try:
+        return cell.cell_contents is kept
+    except ValueError:
+        return kept is NOTHING
+
+
 def _put_in_cell(cell: CellType, value: Any) -> None:
     if value is NOTHING:
         del cell.cell_contents
@@ -130,16 +150,34 @@ def _put_in_cell(cell: CellType, value: Any) -> None:
         cell.cell_contents = value
 
 
-NAMES = Holder(_light, _put_names, dict.values, dict)
+def flat_names(several: Iterable[dict[Any, Any]]) -> list[Any]:
+    """The sizes, names and values of several dictionaries, without a loop in Python."""
+    dicts = list(several)
+    names, values = map(dict.__iter__, dicts), map(dict.values, dicts)
+    return [*map(len, dicts), *chain.from_iterable(names), *chain.from_iterable(values)]
+
+
+def _flat_items(lists: list[Any]) -> list[Any]:
+    return [*map(len, lists), *chain.from_iterable(map(list.__iter__, lists))]
+
+
+def _flat_cells(cells: list[CellType]) -> list[Any]:
+    return list(map(attrgetter("cell_contents"), cells))
+
+
+NAMES = Holder(_light, _put_names, dict.values, dict, same_names, flat_names, flat_names)
 DICT = NAMES._replace(take=_short(_light), take_all=_short(dict))
 ATTRIBUTES = Holder(
     lambda thing: _light(vars(thing)),
     lambda thing, kept: _put_names(vars(thing), kept),
     dict.values,
     lambda thing: dict(vars(thing)),
+    lambda thing, kept: same_names(vars(thing), kept),
+    lambda things: flat_names(map(vars, things)),
+    flat_names,
 )
 SLOTS = Holder(_slots, _put_slots, dict.values)
-CELL = Holder(_in_cell, _put_in_cell, lambda kept: (kept,))
+CELL = Holder(_in_cell, _put_in_cell, lambda kept: (kept,), same=_same_cell, flat=_flat_cells)
 
 
 # -- one after the other ---------------------------------------------------------------------------
@@ -170,7 +208,13 @@ def _put_array(array: Any, kept: Any) -> None:
         array[...] = kept
 
 
-LIST = Holder(_items, _put_items, _inside_items, list)
+def _same_items(items: list[Any], kept: list[Any] | int) -> bool:
+    if isinstance(kept, int):
+        return len(items) == kept
+    return len(items) == len(kept) and all(map(is_, items, kept))
+
+
+LIST = Holder(_items, _put_items, _inside_items, list, _same_items, _flat_items, _flat_items)
 DEQUE = Holder(_short(list), _put_all, lambda kept: kept)
 SET = Holder(_short(set), _put_all)
 ARRAY = Holder(lambda array: array.copy() if array.nbytes <= LARGEST else NOT_KEPT, _put_array)
@@ -222,15 +266,16 @@ def _of_function(function: Any) -> list[Any]:
     return [*(function.__closure__ or ()), *(function.__defaults__ or ()), *attributes]
 
 
-def _leads_to(objects: Callable[[Any], Iterable[Any]]) -> Holder:
+def _leads_to(objects: Callable[[Any], Collection[Any]]) -> Holder:
     """No state of its own, but objects that may have some."""
-    return Holder(objects, inside=lambda kept: kept)
+    return Holder(objects, inside=lambda kept: kept, holds=False)
 
 
+_DICTS = (dict, OrderedDict, defaultdict, Counter)
 _CONTAINERS: dict[type, Holder] = {list: LIST, dict: DICT, set: SET, deque: DEQUE}
 _FIXED: dict[type, Holder] = {
     **_CONTAINERS,
-    **dict.fromkeys((OrderedDict, defaultdict, Counter), DICT),
+    **dict.fromkeys(_DICTS, DICT),
     tuple: _leads_to(_short(tuple)),
     CellType: CELL,
     FunctionType: _leads_to(_of_function),

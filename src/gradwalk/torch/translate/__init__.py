@@ -21,11 +21,14 @@ from gradwalk.torch.translate import (  # noqa: F401, each registers its entries
     indexing,
     layers,
     matrices,
+    pairs,
     reductions,
     shapes,
 )
 from gradwalk.torch.translate.table import (
+    COMPLEX,
     LEAF,
+    ON_PAIRS,
     TABLE,
     AtenCall,
     Entry,
@@ -42,7 +45,7 @@ __all__ = ["LEAF", "TABLE", "Known", "Made", "entry_name", "is_known", "translat
 def entry_name(func: Any) -> str:
     """The entry of an overload; the in-place `add_.Tensor` has that of `add.Tensor`."""
     name, overload = func._schema.name.removeprefix("aten::"), func._overloadname
-    if f"{name}.{overload}" in TABLE:
+    if f"{name}.{overload}" in TABLE or f"{name}.{overload}" in ON_PAIRS:
         return f"{name}.{overload}"
     in_place = name.endswith("_") and not name.endswith("__")
     return f"{name[:-1] if in_place else name}.{overload}"
@@ -50,11 +53,12 @@ def entry_name(func: Any) -> str:
 
 def is_known(func: Any) -> bool:
     """Whether some calls of an overload have a translation."""
-    return entry_name(func) in TABLE
+    return entry_name(func) in TABLE or entry_name(func) in ON_PAIRS
 
 
 _SEVERAL = (list, tuple)
-_rules: dict[int, tuple[Any, Entry | None]] = {}  # overloads, by id, and their entries
+# Overloads, by id, and their entries: for real operands, and for complex ones.
+_rules: dict[int, tuple[Any, Entry | None, Entry | None]] = {}
 
 
 def translate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known | None:
@@ -64,14 +68,21 @@ def translate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known
     """
     rule = _rules.get(id(func))
     if rule is None or rule[0] is not func:
-        rule = _rules[id(func)] = func, TABLE[entry_name(func)] if is_known(func) else None
-    if rule[1] is None:
+        name = entry_name(func)
+        rule = _rules[id(func)] = func, TABLE.get(name), ON_PAIRS.get(name)
+    found = rule[1]
+    if found is None and rule[2] is None:
         return None
     for value in (*args, *kwargs.values()) if kwargs else args:
         for tensor in value if isinstance(value, _SEVERAL) else (value,):
             if isinstance(tensor, torch.Tensor) and not is_plain(tensor):
-                return None
-    known = rule[1](AtenCall(func, args, kwargs))
+                if tensor.dtype not in COMPLEX or tensor.layout is not torch.strided:
+                    return None
+                found = rule[2]
+    try:
+        known = None if found is None else found(AtenCall(func, args, kwargs))
+    except (IndexError, ValueError):  # an axis that is not there: PyTorch's own error says so
+        return None
     if known is None or known.op == LEAF:
         return known
     if OPS[known.op].to_float and any(is_integer(argument) for argument in known.args):

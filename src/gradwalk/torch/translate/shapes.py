@@ -9,6 +9,7 @@ import torch
 
 from gradwalk.ops.shape.reshaping import normal_axis
 from gradwalk.torch.translate.table import (
+    COMPLEX,
     LEAF,
     TABLE,
     AtenCall,
@@ -29,6 +30,8 @@ direct("alias alias_copy detach detach_copy lift lift_fresh lift_fresh_copy", "a
 def _in_dtype(source: Any, wanted: Any) -> Known | None:
     if wanted is None or wanted == source.dtype:
         return Known("clone", (source,))
+    if COMPLEX.get(wanted) == source.dtype:
+        return Known("complex_of", (source,), pairs=True)
     dtype = numpy_dtype(wanted)
     return None if dtype is None else Known("cast", (source,), {"dtype": dtype})
 
@@ -136,7 +139,27 @@ def _only_relabels(c: AtenCall) -> bool:
     return same and c.storage_offset in (None, c.self.storage_offset())
 
 
-direct("as_strided", "alias", "self", when=_only_relabels)
+def placed_within(
+    whole: torch.Tensor, size: Any, stride: Any, offset: int | None
+) -> dict[str, Any] | None:
+    """Where a strided view lies in a contiguous tensor; None if it reaches beyond its elements."""
+    start = int(whole.storage_offset())
+    first = (start if offset is None else offset) - start
+    last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    inside = first >= 0 and (last < whole.numel() or 0 in size)
+    if not inside or not whole.is_contiguous():
+        return None
+    return {"size": tuple(size), "stride": tuple(stride), "offset": first}
+
+
+@entry("as_strided", "as_strided_copy")
+def _as_strided(c: AtenCall) -> Known | None:
+    if _only_relabels(c):
+        return Known("alias", (c.self,))
+    attrs = placed_within(c.self, c.size, c.stride, c.storage_offset)
+    return None if attrs is None else Known("as_strided", (c.self,), attrs)
+
+
 direct(
     "diagonal diagonal_copy", "diagonal", "self",
     offset="offset", axes=lambda c: (c.axis("dim1"), c.axis("dim2")),

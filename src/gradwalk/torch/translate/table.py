@@ -29,6 +29,7 @@ class Known:
     args: tuple[Any, ...] = ()  # in our op's order: tensors, numbers, or `Made`
     attrs: dict[str, Any] = field(default_factory=dict)
     outputs: tuple[int, ...] = (0,)  # the operation's outputs in our order
+    pairs: bool = False  # whether complex numbers are its operands or its results, as pairs
 
 
 class AtenCall:
@@ -85,6 +86,7 @@ def _schema(func: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 Entry = Callable[[AtenCall], Known | None]
 TABLE: dict[str, Entry] = {}  # "add.Tensor" -> translation
+ON_PAIRS: dict[str, Entry] = {}  # the same for calls with a complex operand
 
 
 def entry(*names: str) -> Callable[[Entry], Entry]:
@@ -159,6 +161,9 @@ _DTYPES = {
     torch.int32: np.int32,
     torch.int64: np.int64,
 }
+
+
+COMPLEX = {torch.complex64: torch.float32, torch.complex128: torch.float64}  # dtypes of the parts
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any] | None:

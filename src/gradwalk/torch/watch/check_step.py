@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import torch
 
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.routes import listed
+from gradwalk.torch.private_foreach import TotalNorm
 from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.ranks.unused import UNUSED_FIX, unused_in_words
@@ -68,9 +70,22 @@ class GradientHistory:
         # Almost always this decides, without computing a median.
         if len(self._first) < FEWEST or norm <= (self.floor or 0.0):
             return False
-        judged = len(self._first) >= self.warmup
-        factor = self.factor if judged else self.factor**2
-        return math.isfinite(factor) and norm > factor * self.usual
+        return math.isfinite(self._times) and norm > self._times * self.usual
+
+    @property
+    def harmless(self) -> float:
+        """A norm up to which no gradient has exploded; most often the floor."""
+        if len(self._first) < FEWEST:
+            return sys.float_info.max
+        floor = self.floor or 0.0
+        if self._recent[-1] <= floor / 2:  # the next one will hardly be above
+            return floor
+        limit = self._times * self.usual if math.isfinite(self._times) else math.inf
+        return min(max(floor, limit), sys.float_info.max)
+
+    @property
+    def _times(self) -> float:
+        return self.factor if len(self._first) >= self.warmup else self.factor**2
 
     def add(self, norm: float) -> None:
         """Note the norm of a gradient that the optimizer stepped with."""
@@ -95,6 +110,7 @@ class Checked:
         self.steps = 0
         self.rewind: Rewind | None = None  # if its steps are judged late
         self.no_room = False  # for a rewind, on its device
+        self.total = TotalNorm()  # of its gradients
         self._start: float | None = None  # norm of all parameters at the first step
         self._history = GradientHistory(explosion, warmup, floor)
         self.loop = LoopNotes(optimizer)
@@ -133,11 +149,11 @@ class Checked:
         if not gradients:
             return None
         losses = [run.loss for run in runs if run.loss is not None]
-        norm, *values = numbers_in([norm_of(gradients), *losses])
+        norm, *values = numbers_in([norm_of(gradients, self.total), *losses])
         norm = self._agreement.norm(gradients, norm / scale_of(self.optimizer), values)
         if self.is_first:
             parameters = [p.detach() for p in self.parameters]
-            self.started(self._agreement.norm(parameters, norm_of(parameters).item(), []))
+            self.started(self._agreement.norm(parameters, float(norm_of(parameters)), []))
         if self.is_healthy(norm, values, explodes):
             return self._spike(runs, norm, values) if explodes and self.is_suspicious else None
         return self._examine(runs, norm)
@@ -146,6 +162,11 @@ class Checked:
     def _is_divided(self) -> bool:
         """Whether other ranks hold parts of the parameters."""
         return any(map(is_distributed, self.parameters))
+
+    @property
+    def harmless(self) -> float:
+        """A norm up to which no gradient has exploded."""
+        return self._history.harmless
 
     @property
     def is_first(self) -> bool:
@@ -165,8 +186,7 @@ class Checked:
             return False
         self._history.add(norm)
         if explodes and self._spikes is not None:
-            with unrecorded():
-                self.is_suspicious = self._spikes.suspects(norm, losses)
+            self.is_suspicious = self._spikes.suspects(norm, losses)
         return True
 
     def _spike(self, runs: list[Run], norm: float, losses: list[float]) -> StepFault | None:
@@ -341,7 +361,7 @@ def _since_gradients_were_zero(runs: list[Run]) -> list[Run]:
     """Drop passes before the last `zero_grad`: they belong to a skipped step."""
     for position in range(len(runs) - 1, 0, -1):
         before = runs[position].before
-        if before is not None and before.item() == 0:
+        if before is not None and float(before) == 0:
             return runs[position:]
     return runs
 
@@ -352,14 +372,14 @@ def _first_bad(runs: Sequence[Run], losses: Sequence[float | None]) -> int:
         after = runs[position + 1].before if position + 1 < len(runs) else None
         if loss is not None and not math.isfinite(loss):
             return position
-        if after is not None and not math.isfinite(after.item()):
+        if after is not None and not math.isfinite(float(after)):
             return position
     return max(len(runs) - 1, 0)
 
 
 def _largest(runs: Sequence[Run], norm: float) -> int:
     """The pass that made the gradients grow most."""
-    lengths = [0.0 if run.before is None else run.before.item() for run in runs] + [norm]
+    lengths = [0.0 if run.before is None else float(run.before) for run in runs] + [norm]
     growth = [after - before for before, after in itertools.pairwise(lengths)]
     return growth.index(max(growth)) if growth else 0
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
 from gradwalk.engine.modes import state
-from gradwalk.torch import private
+from gradwalk.torch.private_foreach import TotalNorm
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
@@ -34,6 +37,11 @@ def unrecorded() -> AbstractContextManager[Any]:
 _PLAIN_TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
+def are_plain(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether no tensor is of a subclass, such as DTensor."""
+    return _PLAIN_TENSORS.issuperset(map(type, tensors))
+
+
 def is_distributed(tensor: torch.Tensor) -> bool:
     """Whether a tensor is a DTensor, divided over ranks."""
     return type(tensor) not in _PLAIN_TENSORS and hasattr(tensor, "to_local")
@@ -44,12 +52,45 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if is_distributed(tensor) else tensor  # type: ignore[attr-defined]
 
 
-def norm_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The norm of all tensors together, as a tensor: it does not wait for the device."""
-    if not _PLAIN_TENSORS.issuperset(map(type, tensors)):
+def norm_of(
+    tensors: Sequence[torch.Tensor], total: TotalNorm | None = None
+) -> torch.Tensor | float:
+    """The norm of all tensors together: a tensor, so as not to wait for a device.
+
+    `total` is for the same tensors step after step.
+    """
+    if not are_plain(tensors):
         tensors = [local_part(tensor) for tensor in tensors]
+    norm = _norm_here(tensors)
+    if norm is not None:
+        return norm
     with unrecorded():
-        return private.total_norm(tensors)
+        return (total or TotalNorm()).of(tensors)
+
+
+_kind_of = operator.attrgetter("is_cpu", "dtype")
+_ITEMSIZES = {(True, torch.float32): 4, (True, torch.float64): 8}
+
+
+def _norm_here(tensors: Sequence[torch.Tensor]) -> float | None:
+    """The norm of contiguous tensors on the CPU, by native code; None for any others."""
+    kinds = set(map(_kind_of, tensors))
+    itemsize = _ITEMSIZES.get(kinds.pop()) if len(kinds) == 1 else None
+    if itemsize is None or not all(map(torch.Tensor.is_contiguous, tensors)):
+        return None
+    native = _sum_of_squares(itemsize)
+    if native is None:
+        return None
+    places = array("q", map(torch.Tensor.data_ptr, tensors))
+    sizes = array("q", map(torch.Tensor.numel, tensors))
+    return math.sqrt(native(places.buffer_info()[0], sizes.buffer_info()[0], len(tensors)))
+
+
+@functools.cache
+def _sum_of_squares(itemsize: int) -> Callable[[int, int, int], float] | None:
+    from gradwalk.compiler.backends.llvm.runtime.sum_of_squares import sum_of_squares
+
+    return sum_of_squares(itemsize)
 
 
 def exact_norm(tensors: Sequence[torch.Tensor]) -> float:
@@ -61,12 +102,13 @@ def exact_norm(tensors: Sequence[torch.Tensor]) -> float:
     return math.hypot(*norms)
 
 
-def numbers_in(tensors: list[torch.Tensor]) -> list[float]:
-    """The numbers in tensors of one element, with one wait for the device."""
-    if all(tensor.is_cpu for tensor in tensors):
-        return [float(tensor.item()) for tensor in tensors]
-    device = next(t.device for t in tensors if t.device.type != "cpu")
-    gathered = [t.detach().reshape(()).to(device, torch.float32) for t in tensors]
+def numbers_in(numbers: list[torch.Tensor | float]) -> list[float]:
+    """Numbers, some of them in tensors of one element, with one wait for their device."""
+    elsewhere = [t for t in numbers if isinstance(t, torch.Tensor) and not t.is_cpu]
+    if not elsewhere:
+        return list(map(float, numbers))
+    device = elsewhere[0].device
+    gathered = [torch.as_tensor(n).detach().reshape(()).to(device, torch.float32) for n in numbers]
     return list(torch.stack(gathered).tolist())
 
 

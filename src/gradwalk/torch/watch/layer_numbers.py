@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import torch
 
-from gradwalk.torch import private
+from gradwalk.torch import private_foreach
 from gradwalk.torch.watch.gradient_checks import parameters_of, unrecorded
 from gradwalk.torch.watch.watched_things import several
 
@@ -123,7 +123,7 @@ class LayerNumbers:
         if not tensors:
             return {}
         squares: dict[tuple[str, str], float] = {}
-        norms = private.stacked(private.each_norm(tensors)).tolist()  # the one wait
+        norms = private_foreach.stacked(private_foreach.each_norm(tensors)).tolist()  # the one wait
         for place, norm in zip(places, norms):
             squares[place] = squares.get(place, 0.0) + norm * norm
         return {f"{layer}/{what}": math.sqrt(square) for (layer, what), square in squares.items()}

@@ -19,10 +19,11 @@ import torch
 
 from gradwalk.inspect.health.update_history import HARM, LossHistory, UpdateHistory
 from gradwalk.inspect.report import short
+from gradwalk.torch.watch.gradient_checks import unrecorded
 from gradwalk.torch.watch.sent_numbers import Sent
 from gradwalk.torch.watch.update_sample import UpdateSample
 
-FIRST, OFTEN, SELDOM = 40, 4, 10  # measure every 4th of the first 40 steps, then every 10th
+FIRST, OFTEN, SELDOM = 40, 4, 20  # measure every 4th of the first 40 steps, then every 20th
 CLOSER = 4.0  # a size this many times the usual one is worth a closer look
 WINDOW = 64  # steps whose median is usual
 # Adam moves an element by the learning rate at most, on average, as long as its second moment
@@ -177,15 +178,18 @@ class SpikeDetector:
         # Several losses, as of accumulation, are judged by their sum.
         total = math.fsum(losses)
         enough = len(self._norms) >= LossHistory.FEWEST
-        outlying = enough and norm > LARGER * max(self._norms)
-        self._jumped = bool(losses) and self._losses.jumps(total) and outlying
-        usual = statistics.median(self._sizes) if self._sizes else math.inf
-        is_large = len(self._sizes) >= 8 and size > CLOSER * usual
-        suspicious = is_large or self._stood_out or self._jumped
+        jumps = bool(losses) and self._losses.jumps(total)
+        self._jumped = jumps and enough and norm > LARGER * max(self._norms)
+        suspicious = self._is_large(size) or self._stood_out or self._jumped
         if not suspicious:
             self._moved, self._row = 0.0, 0
             self._pass(norm, rate, size)
         return suspicious
+
+    def _is_large(self, size: float) -> bool:
+        if len(self._sizes) < 8 or size <= CLOSER * min(self._sizes):  # then without a median
+            return False
+        return size > CLOSER * statistics.median(self._sizes)
 
     def examine(self, norm: float, losses: Sequence[float]) -> Spike | None:
         """Predict the update of a suspicious step; return a spike, or note the step as usual."""
@@ -244,14 +248,16 @@ class SpikeDetector:
         self._sizes.append(size)
         every = OFTEN if self._steps < FIRST else SELDOM
         if self._steps % every == 0 or self._stood_out:
-            self._sample.take()
+            with unrecorded():
+                self._sample.take()
         self._steps += 1
 
     def _read_sample(self) -> None:
         """Read how far the last step moved the sample, if that was measured."""
-        moved = self._sample.moved() if self._sample.is_waiting else None
-        if moved is not None:
-            self._sent = Sent(moved)
+        if self._sample.is_waiting:
+            with unrecorded():
+                moved = self._sample.moved()
+            self._sent = self._sent if moved is None else Sent(moved)
         if self._sent is not None and self._sent.has_arrived:  # else it is read at the next step
             ratios, self._sent = self._sent.numbers(), None
             self._stood_out = bool(self._updates.standing_out(ratios, CLOSER))
@@ -308,8 +314,8 @@ def _is_worse(loss: float, before: float) -> bool:
 def _rate(optimizer: torch.optim.Optimizer) -> float:
     """The largest learning rate; 1 if it is on another device, for which we would have to wait."""
     rates = [group.get("lr", 1.0) for group in optimizer.param_groups]
-    here = [r for r in rates if not isinstance(r, torch.Tensor) or r.is_cpu]
-    return max((float(r) for r in here), default=1.0)
+    here = [float(r) for r in rates if not isinstance(r, torch.Tensor) or r.is_cpu]
+    return max(here, default=1.0)
 
 
 def _gradient_by_v(twin: Any, position: int) -> float | None:

@@ -24,12 +24,15 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
-from gradwalk.torch.investigate.failed_backward import explained_again
+from gradwalk.torch.investigate.failed_backward import explain_again
 from gradwalk.torch.investigate.investigate import investigate
+from gradwalk.torch.private_compiled import tell_of, told_of_calls
+from gradwalk.torch.private_foreach import TotalNorm
 from gradwalk.torch.ranks.agreement import Agreement
 from gradwalk.torch.ranks.alone import alone
 from gradwalk.torch.ranks.stopped_rank import StoppedRank
-from gradwalk.torch.ranks.unused import unused_parameters
+from gradwalk.torch.ranks.unused import marks_of, unused_parameters
+from gradwalk.torch.record.freed_graphs import note_pass
 from gradwalk.torch.record.module_calls import ModelNames
 from gradwalk.torch.rerun.backward_audit import BackwardAudit
 from gradwalk.torch.rerun.call_sites import Sites
@@ -46,12 +49,7 @@ from gradwalk.torch.rerun.snapshots import (
 from gradwalk.torch.user_lines import USER, files
 from gradwalk.torch.watch.active_watches import active, aside, is_aside
 from gradwalk.torch.watch.check_step import Checked, StepFault
-from gradwalk.torch.watch.gradient_checks import (
-    gradients_of,
-    is_skipped,
-    norm_of,
-    unrecorded,
-)
+from gradwalk.torch.watch.gradient_checks import gradients_of, is_skipped, norm_of, unrecorded
 from gradwalk.torch.watch.late_look import LateLook, LateLooks
 from gradwalk.torch.watch.learning import Learning
 from gradwalk.torch.watch.loop_notes import after_backward, before_backward, not_held
@@ -147,11 +145,12 @@ class Watch:
         self._recordings = StepRecordings(record_from, budget)
         self._unused: list[torch.Tensor] = []  # parameters that DDP waits for
         # A recording is of one step: it must be judged before the next one begins.
-        self._late = LateLooks(late if record_from is None else False)
+        self._late = LateLooks(late if record_from is None else False, self.optimizers)
         self._begun = 0  # backward passes
+        self._total = TotalNorm()  # of gradients that several passes add up
         self.backwards = BackwardAudit(self.recorded_again, StepWarning)  # of custom Functions
-        self._hooks.enter_context(private.told_of_backward(self.backwards.around_backward))
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
+        self._hooks.enter_context(told_of_calls(self._before_call, self._after_call))
         self._hooks.enter_context(told_of_scaled_steps(self.optimizers, self._after_scaled_step))
         for module in models:
             self._watch_module(module)
@@ -194,21 +193,20 @@ class Watch:
             self._thread = threading.get_ident()
         return is_aside() or threading.get_ident() != self._thread
 
-    # -- modules that the program calls ------------------------------------------------------------
+    # -- calls of models ---------------------------------------------------------------------------
 
     def _watch_module(self, module: torch.nn.Module) -> None:
         keep(self.models, module, WatchedModel(module))
-        hook = self._hooks.enter_context
-        hook(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
-        hook(module.register_forward_hook(self._after_call, always_call=True))
+        if not tell_of(module):  # compiled in place, its hooks would be inside the compiled code
+            hook = self._hooks.enter_context
+            hook(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
+            hook(module.register_forward_hook(self._after_call, always_call=True))
 
     def _meet(self, module: torch.nn.Module, args: Any) -> None:
         """Watch a module that the program calls, from this call on."""
         if self._outermost is None and not self._quiet:
             self._watch_module(module)
             self._before_call(module, args, {})  # this call has its hooks already
-
-    # -- a call of a model -------------------------------------------------------------------------
 
     def _before_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -273,29 +271,33 @@ class Watch:
         self._begun += 1
         frames = frames_from(sys._getframe(1))
         before_backward(self.optimizers.values())
-        before = self._norm_before()
+        before, marks = self._norm_before(), marks_of(self.models.values())
         self._passes, self._reached = 1, []
         self._seconds += perf_counter() - began
         try:
-            with explained_again(asked, frames, self._last, self._rerun):
-                yield
+            yield
+        except RuntimeError as error:
+            explain_again(error, asked.outputs, frames, self._last, self._rerun)
+            raise
         finally:
             self._passes = 0
         began = perf_counter()
+        note_pass(asked.outputs, frames[0].line if frames else lambda: None)
         roots = [t.detach() for t in asked.outputs if isinstance(t, torch.Tensor)]
         loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
         calls = sorted(self._reached, key=lambda call: call.number)
         run = Run(calls, frames, loss, before)
         after_backward(self.optimizers.values(), frames[0].key if frames else None)
         self._reached, self._last = [], []
-        self._unused = unused_parameters(call.model.module for call in calls)
+        self._unused = unused_parameters((call.model.module for call in calls), marks)
         self._runs.append(run)
         self._sites.note(run)
         if len(self._runs) > 1:
             bound_memory(self._runs)
         self._seconds += perf_counter() - began
+        self.backwards.after_backward(asked.outputs)
 
-    def _norm_before(self) -> torch.Tensor | None:
+    def _norm_before(self) -> torch.Tensor | float | None:
         """The norm of the gradients before a backward pass that may add to them."""
         if self._stepped:
             self._forget()
@@ -306,7 +308,7 @@ class Watch:
             self._skipped(self._runs)
             self._forget()
             return None
-        return norm_of(gradients)
+        return norm_of(gradients, self._total)
 
     def _skipped(self, runs: list[Run], checked: Checked | None = None, scaler: Any = None) -> None:
         """Count a skipped step. A GradScaler has handled it, if a smaller scale helps."""
@@ -334,9 +336,8 @@ class Watch:
 
     def _release(self, runs: list[Run]) -> None:
         """Release the batches of backward passes, unless a step that used them is not judged."""
-        needed = {id(run) for look in self._late for run in look.runs} | set(map(id, self._runs))
         for run in runs:
-            if id(run) not in needed:
+            if run not in self._runs and not any(run in look.runs for look in self._late):
                 run.release()
 
     # -- a step ------------------------------------------------------------------------------------
@@ -347,16 +348,14 @@ class Watch:
         if self._quiet:
             return None
         checked = self._checked(optimizer)
-        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-        if callable(closure):
+        watched = with_a_look(args, kwargs, partial(self._after_closure, checked))
+        if watched is not None:
             self._passed(checked)
-            watched = with_a_look(closure, partial(self._after_closure, checked))
-            if "closure" in kwargs:
-                return args, {**kwargs, "closure": watched}
-            return (args[0], watched, *args[2:]), kwargs
+            return watched
         self._look_back(at_a_step=True)
         began = perf_counter()
-        is_late = not checked.is_suspicious and self._late.begin(checked, self._runs, self._begun)
+        at_once = checked.is_suspicious or self._unused
+        is_late = not at_once and self._late.begin(checked, self._runs, self._begun)
         if not is_late and is_skipped(optimizer):
             self._skipped(self._runs)
             self._forget()
@@ -377,7 +376,8 @@ class Watch:
         that begins or ends would change them meanwhile."""
         if self._before_step not in optimizer._optimizer_step_pre_hooks.values():
             self._hooks.enter_context(optimizer.register_step_pre_hook(self._before_step))
-            self._hooks.enter_context(optimizer.register_step_post_hook(self._after_step))
+            if self._recordings.first is not None:
+                self._hooks.enter_context(optimizer.register_step_post_hook(self._after_step))
 
     def _after_step(self, *_: Any) -> None:
         if not self._quiet:
@@ -410,6 +410,8 @@ class Watch:
 
     def _look_back(self, at_a_step: bool = False, at_the_end: bool = False) -> None:
         """Judge earlier steps whose numbers have arrived; undo and report a harmful one."""
+        if not self._late.pending:
+            return
         began = perf_counter()
         for look in self._late.due(self._begun, at_a_step, at_the_end):
             healthy = look.read()
@@ -445,8 +447,7 @@ class Watch:
         names = self._names.of_parameters(models := [m.module for m in self.models.values()])
         report = checked.report(fault, names, checked.steps if step is None else step)
         report.notes += not_held(names, models, self.optimizers.values())
-        live = self._recordings.end()
-        me = self._agreement.number
+        me, live = self._agreement.number, self._recordings.end()
         investigate(report, fault, checked, names, live, self._rerun, models, me)
         if report.is_quiet or self.action == "warn":
             checked.let_through(fault)

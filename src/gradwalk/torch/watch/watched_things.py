@@ -28,8 +28,16 @@ def keep(known: dict[int, Any], thing: Any, kept: Any) -> Any:
     return kept
 
 
-def with_a_look(closure: Callable[..., Any], look: Callable[[bool], None]) -> Callable[..., Any]:
-    """Wrap the closure of a step: `look(is_first)` comes after each call of it."""
+def with_a_look(
+    args: tuple[Any, ...], kwargs: dict[str, Any], look: Callable[[bool], None]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments of a step whose closure is wrapped: `look(is_first)` comes after each call.
+
+    None if the step has no closure.
+    """
+    closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+    if not callable(closure):
+        return None
     calls = 0
 
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -39,4 +47,6 @@ def with_a_look(closure: Callable[..., Any], look: Callable[[bool], None]) -> Ca
         look(calls == 1)
         return loss
 
-    return watched
+    if "closure" in kwargs:
+        return args, {**kwargs, "closure": watched}
+    return (args[0], watched, *args[2:]), kwargs
