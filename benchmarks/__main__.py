@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = (
-    "scalar", "eager", "networks", "compiled", "under_load", "cores", "scaling", "memory", "inside",
-    "source_lines", "studio", "torch",
+    "scalar", "eager", "networks", "eager_networks", "compiled", "under_load", "cores", "scaling",
+    "memory", "inside", "page", "per_sample", "source_lines", "studio", "torch",
 )  # fmt: skip
 FILES = {"torch": "watching"}  # a file called torch.py would hide PyTorch from the others
 

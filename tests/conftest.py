@@ -1,4 +1,4 @@
-"""Shared by all tests: one thread for array libraries, cached bytecode, hypothesis settings."""
+"""Shared by all tests: seeds, one thread for arrays, cached bytecode, hypothesis settings."""
 
 import gc
 import os
@@ -68,6 +68,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for i, case in enumerate(cases):
             if i not in kept:
                 case.add_marker("slow")
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures, which draw too
+def pytest_runtest_setup() -> None:
+    """Seed the engines that are loaded: no test depends on what another one drew or seeded."""
+    if "gradwalk.random.generator" in sys.modules:
+        sys.modules["gradwalk.random.generator"].manual_seed(0, like="gradwalk")
+    if "torch.random" in sys.modules:
+        sys.modules["torch.random"].manual_seed(0)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -73,6 +73,10 @@ NAMESPACES = (
     ),
     Namespace("torch.nn.init", "gradwalk.nn.init", torch.nn.init, gw.nn.init),
     Namespace("torch.nn.utils", "gradwalk.nn.utils", torch.nn.utils, gw.nn.utils),
+    Namespace(
+        "torch.nn.utils.parametrize", "gradwalk.nn.utils.parametrize",
+        torch.nn.utils.parametrize, gw.nn.utils.parametrize,
+    ),
     Namespace("torch.nn.utils.rnn", "gradwalk.nn.utils.rnn", torch.nn.utils.rnn, gw.nn.utils.rnn),
     Namespace("torch.optim", "gradwalk.optim", torch.optim, gw.optim),
     Namespace(
@@ -83,11 +87,24 @@ NAMESPACES = (
         "torch.optim.lr_scheduler", "gradwalk.optim.lr_scheduler", torch.optim.lr_scheduler,
         gw.optim.lr_scheduler,
     ),
+    Namespace(
+        "torch.optim.swa_utils", "gradwalk.optim.swa_utils", torch.optim.swa_utils,
+        gw.optim.swa_utils,
+    ),
     Namespace("torch.utils.data", "gradwalk.data", torch.utils.data, gw.data),
     Namespace("torch.linalg", "gradwalk.linalg", torch.linalg, gw.linalg),
+    Namespace("torch.fft", "gradwalk.fft", torch.fft, gw.fft),
     Namespace("torch.special", "gradwalk.special", torch.special, gw.special),
     Namespace("torch.autograd", "gradwalk.autograd", torch.autograd, gw.autograd),
-    Namespace("torch.func", "gradwalk", torch.func, gw),
+    Namespace(
+        "torch.autograd.functional", "gradwalk.autograd.functional", torch.autograd.functional,
+        gw.autograd.functional,
+    ),
+    Namespace(
+        "torch.distributions", "gradwalk.distributions", torch.distributions, gw.distributions,
+    ),
+    Namespace("torch.func", "gradwalk.func", torch.func, gw.func),
+    Namespace("torch.accelerator", "gradwalk.accelerator", torch.accelerator, gw.accelerator),
     Namespace("torch.random", "gradwalk.random", torch.random, gw.random),
     Namespace("torch.Generator", "gradwalk.Generator", torch.Generator, gw.Generator),
 )  # fmt: skip
@@ -160,14 +177,15 @@ differently under the same name.*
    `save_model`, if weights are tied); in gradwalk, `model.load_state_dict(gradwalk.load(path))`.
    Names and shapes are PyTorch's. If both libraries are in one process, `gradwalk.io.from_torch`
    and `to_torch` convert state dicts. PyTorch's `safetensors.torch.load_file` reads the files that
-   `gradwalk.save` writes. gradwalk does not read pickled `.pt` files, because loading one can
-   execute code.
+   `gradwalk.save` writes. `gradwalk.load` also reads the files of `torch.save`, without executing
+   anything: a file that has more than tensors, numbers and text in containers is refused.
 4. **Optimizers and schedules.** Their `state_dict` has PyTorch's layout, and `load_state_dict`
-   accepts PyTorch's.
+   accepts PyTorch's. `optim.swa_utils.AveragedModel` keeps an average of the weights: call its
+   `update_parameters(model)` after each step.
 5. **Random numbers.** `manual_seed(s, like="torch")` gives PyTorch's CPU numbers, so that you can
    compare two programs step by step. Without `like`, gradwalk uses another, faster generator.
 6. **Arguments have PyTorch's names**: `torch.add(input=a, other=b, alpha=2)`. Functions with `dim`
-   and `keepdim` also accept NumPy's `axis` and `keepdims`. There is no `out=`.
+   and `keepdim` also accept NumPy's `axis` and `keepdims`. Ops and reductions take `out=`.
 
 This program was moved by changing its imports:
 

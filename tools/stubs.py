@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import gradwalk
-from gradwalk.ops import FAMILIES
+from gradwalk.ops import BESIDE, FAMILIES
 from gradwalk.ops.core import operators
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.public import Registration, names_of, registered
@@ -35,8 +35,10 @@ def stubs() -> dict[Path, str]:
     found = {
         Path("ops/core/methods.pyi"): methods(),
         Path("ops/names.pyi"): namespace("gradwalk"),
+        Path("masked.pyi"): namespace("masked"),
         Path("special.pyi"): namespace("special"),
         Path("linalg.pyi"): namespace("linalg", gradwalk.linalg.LinAlgError),
+        Path("fft.pyi"): namespace("fft", gradwalk.fft.fftfreq, gradwalk.fft.rfftfreq),
     }
     return {path: _formatted(text, path) for path, text in found.items()}
 
@@ -159,7 +161,7 @@ def namespace(name: str, *others: type) -> str:
 
 def _defined(call: Callable[..., Any]) -> tuple[str, str]:
     """The module and the name under which an op or a function is defined."""
-    for module in FAMILIES:
+    for module in FAMILIES + BESIDE:
         for name in _definitions(module):
             if vars(module)[name] is call:
                 return module.__name__, name

@@ -8,17 +8,23 @@ from numpy import dtype, iinfo, newaxis
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
+from gradwalk import accelerator as accelerator
 from gradwalk import amp as amp
 from gradwalk import autograd as autograd
 from gradwalk.tensors import creation as _creation
 from gradwalk import cuda as cuda
 from gradwalk.random import sampling as _sampling
+from gradwalk import fft as fft
 from gradwalk import linalg as linalg
+from gradwalk import masked as masked
 from gradwalk import data as data
 from gradwalk import distributed as distributed
+from gradwalk import func as func
 from gradwalk import io as io
 from gradwalk import nn as nn
 from gradwalk import optim as optim
+from gradwalk import sparse as sparse
+from gradwalk import signal as signal
 from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
@@ -37,6 +43,7 @@ from gradwalk.engine.modes import (
     set_grad_enabled,
 )
 from gradwalk.engine.saved import saved_bytes
+from gradwalk.tensors.single_calls import get_eager_kernels, set_eager_kernels
 from gradwalk.engine.transforms import (
     grad,
     hessian,
@@ -51,6 +58,10 @@ from gradwalk.graph.source import set_source_lines
 from gradwalk.ops.core.dtypes import (
     bfloat16 as _bfloat16,
     bool_ as bool,
+    complex128 as cdouble,
+    complex128,
+    complex64 as cfloat,
+    complex64,
     float16,
     float16 as half,
     float32 as float,
@@ -82,7 +93,12 @@ from gradwalk.io import (
 from gradwalk.printers.formulas.formula import derivative, formula
 from gradwalk.random.generator import Generator, get_rng_state, manual_seed, set_rng_state
 from gradwalk.random.sampling import *
+from gradwalk.tensors import window_functions as _windows
+from gradwalk.tensors.window_functions import *
 from gradwalk.scalar.value import Value
+from gradwalk.sparse import sparse_coo_tensor, spmm
+from gradwalk.tensors import legacy as _legacy
+from gradwalk.tensors.legacy import *
 from gradwalk.tensors.tensor import Tensor
 from gradwalk.engine.threads import get_num_threads, set_num_threads
 
@@ -94,6 +110,7 @@ Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
+    from gradwalk.batching.vmap import VmapError as VmapError, vmap as vmap
     from gradwalk.compiler.compiled_function import TraceError as TraceError, compile as compile
     from gradwalk.inspect import *
 
@@ -110,13 +127,27 @@ __all__ = [
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
 __all__ += ["get_default_device", "set_default_device"]
+__all__ += ["get_eager_kernels", "set_eager_kernels"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
-__all__ += ["linalg", "studio"]
+__all__ += [
+    "cdouble",
+    "cfloat",
+    "complex128",
+    "complex64",
+    "fft",
+    "linalg",
+    "masked",
+    "signal",
+    "studio",
+]
 __all__ += ["amp", "get_float32_matmul_precision", "set_float32_matmul_precision"]
 __all__ += ["autocast", "float16", "get_autocast_dtype", "half", "is_autocast_enabled"]
 __all__ += ["Mesh", "distribute", "distributed"]
+__all__ += ["accelerator", "func", "sparse", "sparse_coo_tensor", "spmm"]
 __all__ += _creation.__all__
+__all__ += _legacy.__all__
 __all__ += _sampling.__all__
+__all__ += _windows.__all__
 __all__ += _names.__all__
 # The tools that look inside a computation are imported when one of them is asked for: training
 # needs none of them.
@@ -128,11 +159,14 @@ _INSIDE = (
     "why_no_grad",
 )  # fmt: skip
 _COMPILER = ("TraceError", "compile")  # likewise
+_BATCHING = ("VmapError", "vmap")  # likewise
 __all__ += _INSIDE
 __all__ += _COMPILER
+__all__ += _BATCHING
 __all__.sort()
 
 
+_loaders["kernels"] = lambda: _importlib.import_module("gradwalk.compiler.eager_kernels")
 _loaders["torch"] = lambda: _importlib.import_module("gradwalk.torch.guest")
 _loaders["xla"] = lambda: _importlib.import_module("gradwalk.compiler.backends.xla.machine")
 
@@ -143,9 +177,14 @@ def __getattr__(name: str) -> _Any:
 
         globals()[name] = getattr(compiled_function, name)
         return globals()[name]
+    if name in _BATCHING:
+        from gradwalk.batching import vmap
+
+        globals()[name] = getattr(vmap, name)
+        return globals()[name]
     if name == "bfloat16":  # NumPy has it from ml_dtypes, which need not be installed
         return _bfloat16()
-    if name in ("torch", "testing"):
+    if name in ("distributions", "onnx", "testing", "torch"):
         return _importlib.import_module(f"gradwalk.{name}")
     if name not in _INSIDE:
         raise AttributeError(f"module 'gradwalk' has no attribute '{name}'")
@@ -180,4 +219,4 @@ def diff(  # type: ignore[no-redef]
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_INSIDE, *_COMPILER})
+    return sorted({*globals(), *_INSIDE, *_COMPILER, *_BATCHING})

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.engine.guest_loaders import loaders
+from gradwalk.tensors.conversions import TYPE_NAMES
 from gradwalk.tensors.devices import numbered
+from gradwalk.tensors.legacy import tensor_type
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_name", "is_available",
     "is_bf16_supported", "manual_seed", "manual_seed_all", "max_memory_allocated",
     "memory_allocated", "synchronize",
 ]  # fmt: skip
+__all__ += TYPE_NAMES  # `cuda.FloatTensor` and its relatives
+globals().update({name: tensor_type(name, "torch.cuda") for name in TYPE_NAMES})
 
 
 def is_available() -> bool:

@@ -49,3 +49,18 @@ def test_mistakes_are_refused(make: Any) -> None:
     for data in (gw.data, torch.utils.data):
         with pytest.raises(ValueError):
             make(data)
+
+
+def test_a_huge_number_of_draws_is_made_in_chunks() -> None:
+    many = gw.data.RandomSampler(range(10), replacement=True, num_samples=10**10)
+    assert len(many) == 10**10 and next(iter(many)) in range(10)
+    ours = gw.data.RandomSampler(
+        range(10), True, 70_000, generator=gw.Generator(like="torch").manual_seed(3)
+    )
+    theirs = torch.utils.data.RandomSampler(
+        range(10), True, 70_000, generator=torch.Generator().manual_seed(3)
+    )
+    assert list(ours) == list(theirs) and list(ours) == list(theirs)
+    present = list(ours)
+    ours.load_state_dict(ours.state_dict())
+    assert list(ours) == present

@@ -403,3 +403,50 @@ def test_second_derivatives_through_a_function_in_a_checkpoint() -> None:
         (g,) = gw.autograd.grad(run(inside, x * 1).sum(), x, create_graph=True)
         found.append([t.tolist() for t in gw.autograd.grad((g * g).sum(), [x, w])])
     assert found[0] == found[1]
+
+
+class Scaled(gw.autograd.Function):
+    """PyTorch's second style: forward takes no ctx."""
+
+    @staticmethod
+    def forward(x: Any, scale: float = 3.0) -> Any:
+        return x * scale
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, ctx.scale = inputs
+        ctx.save_for_backward(x, output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, out = ctx.saved_tensors
+        return g * out / x, None
+
+
+def test_a_forward_without_ctx_takes_notes_in_setup_context() -> None:
+    x = gw.tensor([2.0, 4.0], requires_grad=True)
+    Scaled.apply(x).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    x.grad = None
+    Scaled.apply(x, 5.0).sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_vjp_is_another_name_of_backward() -> None:
+    class Doubled(gw.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def vjp(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    class Both(Doubled):
+        backward = Doubled.vjp
+
+    x = gw.tensor(1.0, requires_grad=True)
+    Doubled.apply(x).backward()
+    assert x.grad.item() == 2.0
+    with pytest.raises(TypeError, match="both backward and vjp"):
+        Both.apply(x).backward()

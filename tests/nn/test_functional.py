@@ -344,12 +344,112 @@ add("pixel_unshuffle", floats(2, 3, 4, 6), downscale_factor=[1, 2], second=True)
 add("channel_shuffle", floats(2, 6, 4), groups=[2, 3], second=True)
 add("channel_shuffle", floats(2, 4, 3, 5), groups=[1, 2])
 
+# -- windows and places ---------------------------------------------------------------------------
+
+deep = floats(2, 3, 6, 7, 5)
+flat, image = floats(2, 3, 11), floats(2, 3, 8, 9)
+add("max_pool3d", deep, kernel_size=[2], stride=[1, 2], return_indices=[False, True])
+add("avg_pool3d", deep, kernel_size=[2], padding=[0, 1], count_include_pad=[True, False])
+add("adaptive_avg_pool3d", deep, output_size=[1, (3, 2, None)])
+add("adaptive_max_pool3d", deep, output_size=[2, (4, 3, 2)], return_indices=[False, True])
+add("lp_pool1d", floats(2, 3, 11, low=0.1), norm_type=[3.0], kernel_size=[3], ceil_mode=[True])
+add("lp_pool2d", image, norm_type=[2.0], kernel_size=[3, (2, 3)], stride=[None, 2])
+add("lp_pool3d", deep, norm_type=[2.0], kernel_size=[2])
+for n, x in enumerate((flat, image, deep), 1):
+    count = math.prod(x(np.random.default_rng(0)).shape[2:])
+    pooled = floats(2, 3, *(2,) * n)
+    chosen = given(np.arange(6 * 2**n).reshape(2, 3, *(2,) * n) % 4**n)
+    add(f"max_unpool{n}d", pooled, chosen, kernel_size=[2], output_size=[None, (4,) * n])
+samples = {n: given(np.linspace(0.1, 0.9, 6 * n).reshape(2, 3, n)) for n in (2, 3)}
+for n, x in ((2, image), (3, deep)):
+    add(
+        f"fractional_max_pool{n}d", x, Fixed(samples[n]),
+        order="_random_samples", kernel_size=[2], output_size=[(4, 5, 3)[:n]],
+        return_indices=[False, True],
+    )  # fmt: skip
+add("unfold", image, kernel_size=[2, (2, 3)], dilation=[1, (2, 1)], padding=[(1, 2)], stride=[2])
+add("fold", floats(2, 12, 20), output_size=[(5, 6)], kernel_size=[2], second=True)
+add("fold", floats(27, 20), output_size=[(8, 9)], kernel_size=[3], padding=[1], stride=[2])
+grid = floats(2, 3, 4, 2, low=-1.3, high=1.3)
+add(
+    "grid_sample", floats(2, 3, 8, 9, low=-0.5, high=0.5), grid,
+    mode=["bilinear", "bicubic"], padding_mode=["zeros", "border", "reflection"],
+    align_corners=[False, True],
+)  # fmt: skip
+add("grid_sample", image, Fixed(grid), mode=["nearest"], align_corners=[False])
+add("grid_sample", deep, floats(2, 3, 4, 2, 3), align_corners=[False, True])
+add("affine_grid", floats(2, 2, 3), size=[(2, 1, 3, 4)], align_corners=[False, True])
+add("affine_grid", floats(2, 3, 4), size=[(2, 1, 3, 4, 1)], align_corners=[False, True])
+
+# -- more losses ----------------------------------------------------------------------------------
+
+scores, classes = floats(4, 5), given([0, 3, 1, 1])
+add("multi_margin_loss", scores, classes, p=[1, 2], margin=[1.0, 0.5], reduction=REDUCTIONS)
+add("multi_margin_loss", scores, classes, Fixed(floats(5, low=0.1)), order="weight")
+listed = given([[0, 3, -1, 1, 0], [2, -1, 0, 0, 0], [-1, 0, 0, 0, 0], [4, 3, 2, 1, 0]])
+add("multilabel_margin_loss", scores, listed, reduction=REDUCTIONS)
+add("multilabel_margin_loss", floats(4), given([0, 3, -1, 1]), reduction=REDUCTIONS)
+some = Fixed(given([[1.0, 0.0, 1.0, 0.0, 0.0]] * 4))
+add("multilabel_soft_margin_loss", scores, some, reduction=REDUCTIONS)
+add("multilabel_soft_margin_loss", scores, some, Fixed(floats(5, low=0.1)), order="weight")
+add("linear_cross_entropy", floats(3, 4), floats(5, 4), given([0, 4, 2]), reduction=REDUCTIONS)
+
+
+def ctc(m: Any, scores: Any, targets: Any, **options: Any) -> Any:
+    """PyTorch's gradient is that of the scores: its inputs have to be a log softmax."""
+    return m.nn.functional.ctc_loss(m.log_softmax(scores, -1), targets, **options)
+
+
+def add_ctc(scores: Draw, targets: Any, inputs: Any, labels: Any, **options: Any) -> None:
+    for how in REDUCTIONS:
+        facts = dict(input_lengths=inputs, target_lengths=labels, reduction=how, **options)
+        call = lambda m, x, y, facts=facts: ctc(m, x, y, **facts)
+        CASES.append(Case("ctc_loss", call, (scores, given(targets)), str(len(CASES)), False))
+
+
+padded = [[2, 3, 3, 0], [4, 5, 1, 1], [2, 2, 2, 0]]
+add_ctc(floats(10, 3, 6), padded, (10, 8, 9), (3, 2, 4), blank=1)
+add_ctc(floats(10, 3, 6), [2, 3, 3, 4, 5], (10, 8, 9), (3, 2, 0))
+add_ctc(floats(3, 2, 6), [[2, 2, 2, 2], [1, 0, 0, 0]], (3, 3), (4, 1), zero_infinity=True)
+add_ctc(floats(7, 6), [2, 2, 4], (7,), (3,))
+
+
+def upsampled(m: Any, x: Any) -> Any:
+    """PyTorch warns of the older name."""
+    function = m.nn.functional.upsample if m is gw else m.nn.functional.interpolate
+    return function(x, scale_factor=2, mode="linear")
+
+
+CASES.append(Case("upsample", upsampled, (floats(1, 2, 4),), "", False))
+
+# -- bags -----------------------------------------------------------------------------------------
+
+table = floats(6, 3)
+BAGS = dict(mode=["sum", "mean", "max"], padding_idx=[None, 2])
+add("embedding_bag", given([[1, 2, 2], [4, 5, 2]]), table, **BAGS)
+add("embedding_bag", given([1, 2, 4, 5, 2, 2]), table, given([0, 2, 2, 5]), **BAGS)
+add(
+    "embedding_bag", given([1, 2, 4]), table, given([0, 2, 3]), floats(3),
+    order="per_sample_weights", mode=["sum"], include_last_offset=[True],
+)  # fmt: skip
+add("rrelu", floats(3, 4), training=[False])
+for name in ("celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "selu_"):
+    plain = lambda m, x, name=name: getattr(m.nn.functional, name)(x.clone())
+    CASES.append(Case(name, plain, (floats(3, 4),), "", False))
+clipped = lambda m, x: m.nn.functional.threshold_(x.clone(), 0.1, 20.0)
+CASES.append(Case("threshold_", clipped, (floats(3, 4),), "", False))
+
 every_case = batched("case", CASES, key=lambda case: case.name, quick=2)
 
 
 def test_every_function_has_cases() -> None:
-    random = {"alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax"}
-    elsewhere = {"hardsigmoid", "pad"}  # tests/ops/samples*.py
+    random = {
+        "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
+        "gumbel_softmax",
+    }  # fmt: skip
+    elsewhere = {  # tests/ops/samples*.py and test_pytorch_samples.py
+        "hardsigmoid", "pad", "pdist", "upsample_bilinear", "upsample_nearest",
+    }  # fmt: skip
     assert set(F.__all__) == {case.name for case in CASES} | random | elsewhere
 
 

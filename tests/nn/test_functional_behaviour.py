@@ -214,3 +214,14 @@ def test_arguments_have_the_names_of_pytorch() -> None:
             continue
         if not any(p.kind is p.VAR_POSITIONAL for p in theirs.parameters.values()):
             assert ours == [p for p in theirs.parameters if p != "out"], name
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_softmax_without_dim_warns_and_takes_pytorchs(name: str) -> None:
+    for shape in [(3,), (2, 3), (2, 3, 4), (2, 3, 4, 5)]:
+        x = np.random.default_rng(0).normal(size=shape)
+        with pytest.warns(UserWarning, match="dim"):
+            ours = getattr(F, name)(gw.tensor(x))
+        with pytest.warns(UserWarning, match="dim"):
+            theirs = getattr(torch.nn.functional, name)(torch.tensor(x))
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy())

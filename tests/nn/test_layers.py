@@ -81,3 +81,34 @@ def test_linear_of_any_leading_shape(shape: tuple[int, ...], bias: bool) -> None
     np.testing.assert_allclose(layer.weight.grad.numpy(), weight.grad.numpy())
     if offset is not None:
         np.testing.assert_allclose(layer.bias.grad.numpy(), offset.grad.numpy())
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (2, 4, 3), (2, 4, 3, 3)])
+def test_converted_batch_norm_computes_the_same(shape: tuple[int, ...]) -> None:
+    """On one process PyTorch's SyncBatchNorm needs a GPU: its converter is compared."""
+
+    def made(lib):
+        kind = [lib.nn.BatchNorm1d, lib.nn.BatchNorm1d, lib.nn.BatchNorm2d][len(shape) - 2]
+        return lib.nn.Sequential(lib.nn.Sequential(kind(4, eps=1e-3)), lib.nn.ReLU()).eval()
+
+    plain, other = made(gw), made(torch)
+    names = list(plain.state_dict())
+    plain[0][0].train()
+    parameters = list(plain.parameters())
+    converted = gw.nn.SyncBatchNorm.convert_sync_batchnorm(plain)
+    other = torch.nn.SyncBatchNorm.convert_sync_batchnorm(other)
+    assert repr(converted).replace(" bias=True,", "") == repr(other).replace(" bias=True,", "")
+    assert list(converted.state_dict()) == names == list(other.state_dict())
+    assert all(a is b for a, b in zip(converted.parameters(), parameters, strict=True))
+    assert converted[0][0].training
+    assert not converted[1].training
+    x = gw.randn(*shape)
+    expected = torch.nn.functional.batch_norm(
+        torch.tensor(x.numpy()), None, None, training=True, eps=1e-3
+    )
+    np.testing.assert_allclose(converted[0](x).detach().numpy(), expected, 1e-4, 1e-5)
+    assert converted[0][0].num_batches_tracked.item() == 1
+    with pytest.raises(ValueError, match="takes 2 dim"):
+        converted(gw.zeros(4))
+    with pytest.raises(NotImplementedError, match="no process groups"):
+        gw.nn.SyncBatchNorm(4, process_group=object())

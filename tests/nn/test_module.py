@@ -425,6 +425,9 @@ def sequences(lib: ModuleType) -> Iterator[Any]:
     yield repr(chain), repr(chain.pop(1)), repr(chain)
     yield repr(chain + nn.Sequential(nn.ReLU())), repr(nn.Sequential(nn.ReLU()) * 2)
     chain += nn.Sequential(nn.GELU())
+    repeated = 2 * nn.Sequential(nn.Linear(1, 1))
+    repeated *= 2
+    yield repr(repeated), len(list(repeated.parameters()))
     del chain[1:3]
     yield repr(chain), [type(m).__name__ for m in chain]
     named = nn.Sequential(OrderedDict(one=nn.Linear(1, 2), two=nn.ReLU()))

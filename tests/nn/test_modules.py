@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.testing._internal.common_modules import module_db
 
 import gradwalk as gw
 from tests.batches import batched
@@ -79,6 +80,9 @@ TABLE = [
     row("Bilinear(3, 4, 5, bias=False)", (2, 6, 3), (2, 6, 4)),
     row("Embedding(7, 3)", Ints(7, 2, 5)),
     row("Embedding(7, 3, padding_idx=-2)", Ints(7, 2, 5)),
+    row("EmbeddingBag(7, 3)", Ints(7, 2, 5)),
+    row("EmbeddingBag(7, 3, mode='max', padding_idx=2)", Ints(7, 6), Ints(1, 1)),
+    row("AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10], 2.0, True)", (40, 16), Ints(20, 40)),
     row("Flatten()", (2, 3, 4)),
     row("Flatten(0, 1)", (2, 3, 4)),
     row("PixelShuffle(2)", (2, 8, 3, 4)),
@@ -158,6 +162,8 @@ TABLE = [
     row("RMSNorm((3, 4), eps=1e-4, elementwise_affine=False)", (2, 3, 4)),
     row("GroupNorm(2, 4)", C2),
     row("GroupNorm(4, 4, affine=False)", C1),
+    row("Unfold(2, stride=2)", C2),
+    row("Sequential(m.Unfold(3, padding=1), m.Fold((5, 6), 3, padding=1))", (2, 4, 5, 6)),
     row("LocalResponseNorm(3)", C2),
     row("LocalResponseNorm(2, alpha=0.1, beta=0.5, k=2.0)", C1),
     # -- dropout: what it drops differs, so it drops nothing or everything
@@ -169,6 +175,8 @@ TABLE = [
     row("Dropout1d(1.0)", C1),
     row("Dropout3d(1.0)", C3),
     row("AlphaDropout(0.0)", X),
+    row("FeatureAlphaDropout(0.0)", C2),
+    row("RReLU(0.25, 0.25)", X),
     # -- activations
     row("ReLU()", X),
     row("Sequential(m.Linear(3, 4), m.ReLU(inplace=True))", X),
@@ -430,7 +438,8 @@ def test_running_statistics_follow_pytorchs_over_batches() -> None:
 
 
 CONTAINERS = {
-    "Buffer", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList",
+    "Buffer", "DataParallel", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict",
+    "ParameterList", "UninitializedBuffer", "UninitializedParameter",
 }  # fmt: skip
 # Kept by PyTorch for programs of its first years.
 OLD_ARGUMENTS = {"size_average", "reduce", "min_value", "max_value"}
@@ -442,7 +451,11 @@ def names_of(function: Any) -> list[str]:
 
 def test_every_layer_is_in_the_table() -> None:
     ids = " ".join(str(case.id) for case in TABLE)
-    missing = [n for n in gw.nn.__all__ if n not in CONTAINERS and f"{n}(" not in ids]
+    elsewhere = {info.module_cls.__name__ for info in module_db}  # test_module_db.py
+    elsewhere |= {name for name in gw.nn.__all__ if name.startswith("Lazy")}  # test_lazy.py
+    elsewhere |= {f"MaxUnpool{n}d" for n in (1, 2, 3)}  # below
+    elsewhere |= {"SyncBatchNorm"}  # test_layers.py: PyTorch's needs a GPU
+    missing = {n for n in gw.nn.__all__ if f"{n}(" not in ids} - CONTAINERS - elsewhere
     assert not missing
 
 
@@ -455,3 +468,14 @@ def test_argument_names_are_pytorchs(name: str) -> None:
     assert names_of(ours.forward) == names_of(theirs.forward)
     if not names_of(theirs) or "args" not in names_of(theirs):
         assert names_of(ours) == names_of(theirs)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_unpooling_puts_maxima_back(n: int) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 3, *(5, 6, 4)[:n]))
+    outs = []
+    for m in (gw, torch):
+        pool = getattr(m.nn, f"MaxPool{n}d")(2, return_indices=True)
+        back = getattr(m.nn, f"MaxUnpool{n}d")(2)
+        outs.append((back(*pool(m.tensor(x)), output_size=x.shape), repr(back)))
+    assert outs[0][0].tolist() == outs[1][0].tolist() and outs[0][1] == outs[1][1]

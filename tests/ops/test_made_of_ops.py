@@ -12,6 +12,7 @@ import gradwalk as gw
 from gradwalk.ops.core.public import registered
 from tests.batches import batched
 from tests.ops.oracle import OURS, THEIRS, TIGHT, assert_same, run
+from tests.ops.test_pytorch_samples import RARE
 
 NAN, INF = math.nan, math.inf
 SPECIAL = np.array([[NAN, INF, -INF, 1.0], [NAN, -0.0, 0.0, 2.0]])
@@ -147,6 +148,13 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         (lambda m, x: m.histc(x.detach(), 5, 0.3, 0.6), M),
         (lambda m, x: m.histc(x.detach() * 0 + 2, 4), M),
     ],
+    "nanquantile": [(lambda m, x: m.nanquantile(m.where(x > 0.8, m.nan, x), 0.4, 1), M)],
+    "addbmm": [(lambda m, x, y: m.addbmm(y, x, x.mT, beta=2, alpha=3), CUBE, M[:, :3])],
+    "constant_pad_nd": [(lambda m, x: m.constant_pad_nd(x, (1, 2), 3.0), M)],
+    "fill": [(lambda m, x, y: m.fill(x, y.sum()), M, V)],
+    "rsub": [(lambda m, x, y: m.rsub(x, y, alpha=3), M, V)],
+    "pdist": [(lambda m, x: m.pdist(x, 3), M)],
+    "renorm": [(lambda m, x: m.renorm(x, 3, 1, 0.7), M)],
     "quantile": [
         (lambda m, x: m.quantile(x, 0.37), M),
         (lambda m, x: m.quantile(x, 0.9, dim=0, keepdim=True), CUBE),
@@ -202,8 +210,12 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
             (lambda m, x, name=name: getattr(m.special, name)(x), M)
             for name in gw.special.__all__
             if name not in ("log_softmax", "logsumexp", "polygamma", "softmax", "xlogy", "digamma",
-                            "psi")
+                            "psi", "gammainc", "gammaincc", "multigammaln")
+            and f"special.{name}" not in RARE
         ),
+        (lambda m, x, y: m.special.gammainc(x.detach(), y), M, V),
+        (lambda m, x, y: m.special.gammaincc(x.detach(), y), M, V),
+        (lambda m, x: m.special.multigammaln(x + 2, 3), M),
         (lambda m, x: m.special.psi(x.detach()), M),  # PyTorch's slope is exact to ten digits only
         (lambda m, x: m.special.digamma(x.detach()), M),
         (lambda m, x: m.special.softmax(x, 1) + m.special.log_softmax(x, 0), M),

@@ -10,6 +10,7 @@ import numpy as np
 from gradwalk.ops.core.operators import Operators
 from tests.batches import batched
 from tests.ops.oracle import OURS, THEIRS, TIGHT, assert_same, run
+from tests.ops.test_pytorch_samples import RARE
 
 # Methods without arguments, on numbers between 0.2 and 0.8.
 PLAIN = [
@@ -129,6 +130,20 @@ MORE: dict[str, list[Any]] = {
         lambda x, y: x * x.equal(x[0]),
     ],
     "is_complex": [lambda x, y: x * x.is_complex()],
+    "stft": [lambda x, y: x.stft(3, 1, window=y[0, :3], center=False, return_complex=False)],
+    "istft": [lambda x, y: (x + 1j * y).istft(4, 1, window=y[0], length=3)],
+    # Of complex tensors: test_complex_numbers.py.
+    "H": [lambda x, y: x.H],
+    "mH": [lambda x, y: x.mH],
+    "adjoint": [lambda x, y: x.adjoint()],
+    "angle": [lambda x, y: x.angle() + y],
+    "conj": [lambda x, y: x.conj() * y],
+    "conj_physical": [lambda x, y: x.conj_physical() * y],
+    "imag": [lambda x, y: (x * 1j).imag],
+    "is_conj": [lambda x, y: x * x.is_conj()],
+    "real": [lambda x, y: x.real * y],
+    "resolve_conj": [lambda x, y: x.resolve_conj() * y],
+    "resolve_neg": [lambda x, y: x.resolve_neg() * y],
     "is_nonzero": [lambda x, y: x * x[0, 0].is_nonzero()],
     "is_same_size": [lambda x, y: x * x.is_same_size(y), lambda x, y: x * x.is_same_size(y[0])],
     "mm": [lambda x, y: x.mm(y.mT)],
@@ -136,6 +151,7 @@ MORE: dict[str, list[Any]] = {
     "bmm": [lambda x, y: x[None].bmm(y.mT[None])],
     "dot": [lambda x, y: x[0].dot(y[0])],
     "outer": [lambda x, y: x[0].outer(y[1])],
+    "to_sparse": [lambda x, y: x.to_sparse().to_dense() * y],
 }
 OPERATORS: dict[str, list[Any]] = {
     "__add__": [lambda x, y: x + y, lambda x, y: x + 2, lambda x, y: x + 0.5],
@@ -168,9 +184,14 @@ OPERATORS: dict[str, list[Any]] = {
     "__rand__": [lambda x, y: True & (x > 0.5)],
     "__ror__": [lambda x, y: False | (x > 0.5)],
     "__rxor__": [lambda x, y: True ^ (x > 0.5)],
+    "__lshift__": [lambda x, y: (x * 50).long() << 2],
+    "__rshift__": [lambda x, y: (x * -50).long() >> 2],
+    "__rlshift__": [lambda x, y: 3 << (y * 9).long()],
+    "__rrshift__": [lambda x, y: 99 >> (y * 9).long()],
     "__invert__": [lambda x, y: ~(x > 0.5)],
     "__getitem__": [lambda x, y: x[1:, ::2]],
     "__iter__": [lambda x, y: tuple(row for row in x)],
+    "__reversed__": [lambda x, y: reversed(x)],
     "__len__": [lambda x, y: x * len(x)],
 }
 NOT_COMPARED = {
@@ -215,7 +236,7 @@ def test_no_method_is_left_out() -> None:
     public = {name for name in own if not name.startswith("_")}
     special = {name for name in own if name.startswith("__")}
     special -= set(dir(object)) - {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
-    assert public <= {*CALLS, *MORE}
+    assert public <= {*CALLS, *MORE, *RARE.split()}
     assert special <= {*OPERATORS, *NOT_COMPARED}
 
 

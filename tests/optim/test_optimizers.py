@@ -65,6 +65,26 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"lr": 0.02, "momentum": 0.9},
         {"lr": 0.02, "momentum": 0.9, "centered": True, "maximize": True},
     ],
+    "Adamax": [
+        {},
+        {"lr": 0.05, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1},
+        {"lr": 0.05, "maximize": True},
+    ],
+    "ASGD": [
+        {},
+        {"lr": 0.05, "lambd": 1e-2, "alpha": 0.5, "t0": 5, "weight_decay": 0.1},
+        {"lr": 0.05, "maximize": True},
+    ],
+    "Rprop": [
+        {},
+        {"lr": 0.05, "etas": (0.4, 1.5), "step_sizes": (1e-3, 0.2)},
+        {"maximize": True},
+    ],
+    "Adafactor": [
+        {},
+        {"lr": 0.5, "beta2_decay": -0.5, "eps": (1e-4, 1e-2), "d": 1.5, "weight_decay": 0.1},
+        {"lr": 0.05, "maximize": True},
+    ],
     "LBFGS": [
         {"lr": 0.1, "max_iter": 2},
         {"lr": 0.5, "history_size": 3, "max_iter": 4},
@@ -187,6 +207,47 @@ def test_our_state_loads_into_pytorch(name: str) -> None:
         np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "LBFGS"])
+def test_compiled_steps_are_those_of_eager_ones(name: str) -> None:
+    options = OPTIONS[name][min(1, len(OPTIONS[name]) - 1)]
+    ours, compiled = Run(gw, name, options), Run(gw, name, options)
+
+    @gw.compile
+    def step() -> Any:
+        loss = compiled.closure()
+        compiled.optimizer.step()
+        return loss
+
+    for _ in range(12):
+        ours.walk(1)
+        step()
+    for mine, expected in zip(compiled.arrays(), ours.arrays()):
+        np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-10)
+
+
+def muon(m: Any, **options: Any) -> Any:
+    """Two matrices after ten steps, and the state."""
+    source = np.random.default_rng(0)
+    a, b = (m.tensor(source.normal(size=s), requires_grad=True) for s in ((3, 5), (5, 2)))
+    optimizer = m.optim.Muon([a, b], lr=0.05, **options)
+    for _ in range(10):
+        optimizer.zero_grad()
+        ((a @ b) ** 2).sum().backward()
+        optimizer.step()
+    return [a.detach(), b.detach(), *(kept["momentum_buffer"] for kept in optimizer.state.values())]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"nesterov": False, "weight_decay": 0.0, "adjust_lr_fn": "match_rms_adamw"}]
+)
+def test_muon_is_pytorchs_without_its_rounding(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # where PyTorch rounds
+    for mine, expected in zip(muon(gw, **options), muon(torch, **options), strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-10)
+
+
 def test_a_state_through_json_keeps_its_meaning() -> None:
     run = Run(gw, "AdamW", {}).walk(2)
     saved = run.optimizer.state_dict()
@@ -287,6 +348,11 @@ LEAF = gw.tensor([1.0], requires_grad=True)
         (lambda: gw.optim.Adam([LEAF], betas=(1.0, 0.9)), ValueError, "betas"),
         (lambda: gw.optim.Adam([LEAF], learning_rate=1), TypeError, "learning_rate"),
         (lambda: gw.optim.Adam([LEAF], differentiable=True), NotImplementedError, "tensor"),
+        (lambda: gw.optim.SparseAdam([LEAF]), NotImplementedError, "use Adam"),
+        (lambda: gw.optim.Muon([LEAF]), ValueError, "AdamW"),
+        (lambda: gw.optim.Muon([LEAF], adjust_lr_fn="x"), ValueError, "match_rms_adamw"),
+        (lambda: gw.optim.Rprop([LEAF], etas=(1.5, 2)), ValueError, "etas"),
+        (lambda: gw.optim.Adafactor([LEAF], d=0.5), ValueError, "d at least 1"),
         (lambda: gw.optim.LBFGS([LEAF]).step(), TypeError, "closure"),
         (lambda: gw.optim.LBFGS([LEAF], line_search_fn="x"), ValueError, "strong_wolfe"),
     ],

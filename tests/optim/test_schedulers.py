@@ -56,6 +56,16 @@ SCHEDULES: dict[str, Callable[[Any, Any], Any]] = {
     "OneCycleLR three": lambda s, o: s.OneCycleLR(
         o, 0.5, total_steps=50, three_phase=True, cycle_momentum=False, div_factor=10.0
     ),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.1, step_size_up=5),
+    "CyclicLR halved": lambda s, o: s.CyclicLR(
+        o, [0.01, 0.02], [0.1, 0.3], step_size_up=3, step_size_down=6, mode="triangular2"
+    ),
+    "CyclicLR fading": lambda s, o: s.CyclicLR(
+        o, 0.01, 0.1, 4, mode="exp_range", gamma=0.97, cycle_momentum=False
+    ),
+    "CyclicLR own": lambda s, o: s.CyclicLR(
+        o, 0.01, 0.1, 4, scale_fn=lambda x: 1 / x, base_momentum=0.7, max_momentum=0.95
+    ),
     "MultiplicativeLR": lambda s, o: s.MultiplicativeLR(o, lambda epoch: 0.9 + 0.01 * epoch),
     "PolynomialLR": lambda s, o: s.PolynomialLR(o, total_iters=25, power=2.0),
     "ChainedScheduler": lambda s, o: s.ChainedScheduler(

@@ -47,12 +47,12 @@ def python_blocks(path: Path) -> list[Block]:
     blocks = []
     for fence, following in zip(fences, [*fences[1:], None]):
         if fence["language"] == "python":
-            shows_output = following is not None and following["language"] == "text"
+            shown = following if following is not None and following["language"] == "text" else None
             blocks.append(
                 Block(
                     line=text.count("\n", 0, fence.start("body")) + 1,
                     code=textwrap.dedent(fence["body"]),
-                    output=textwrap.dedent(following["body"]) if shows_output else None,
+                    output=None if shown is None else textwrap.dedent(shown["body"]),
                 )
             )
     return blocks

@@ -41,6 +41,10 @@ PROMISED = {
         select index_select gather scatter scatter_add index_add index_put masked_fill masked_select
         where take take_along_dim roll rot90 flip diag diagonal diag_embed tril triu unfold
     """,
+    "torch.fft": """
+        fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn
+        fftfreq rfftfreq fftshift ifftshift
+    """,
     "torch.linalg": "norm inv solve det slogdet cholesky qr eigh svd pinv matrix_power",
     "torch.nn.functional": """
         relu relu6 leaky_relu elu selu celu gelu silu mish hardtanh hardsigmoid hardswish softplus

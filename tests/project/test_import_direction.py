@@ -14,9 +14,23 @@ LAYERS = (
     ("graph",),
     ("ops",),
     ("engine",),
-    ("scalar", "tensors", "random", "cuda", "linalg", "special"),
-    ("nn", "optim", "data", "io", "utils", "compiler", "inspect", "distributed"),
-    ("studio", "course", "torch", "testing", "amp", "autograd", "__init__"),
+    (
+        *("scalar", "tensors", "random", "cuda", "fft", "linalg", "masked", "signal", "sparse"),
+        *("special", "accelerator"),
+    ),
+    ("nn", "optim", "data", "io", "utils", "compiler", "batching", "inspect", "distributed"),
+    (
+        "studio",
+        "course",
+        "torch",
+        "onnx",
+        "testing",
+        "amp",
+        "autograd",
+        "func",
+        "distributions",
+        "__init__",
+    ),
     ("cli", "__main__"),
 )
 RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}
@@ -26,6 +40,8 @@ PRINTERS_IMPORT = ("graph", "ops", "printers")
 HEAVY = (
     "llvmlite",
     "scipy",
+    "onnx",
+    "onnx_ir",
     "safetensors",
     "starlette",
     "uvicorn",

@@ -57,12 +57,6 @@ DRAWS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def the_usual_stream_afterwards() -> Any:
-    yield
-    gw.manual_seed(0, like="gradwalk")
-
-
 @batched(
     "draw, dtype, seed",
     itertools.product(DRAWS, ["float32", "float64"], [0, 42, 2**31 - 1]),

@@ -17,6 +17,7 @@ from gradwalk.tensors.inplace import InPlace
 from tests.batches import batched
 from tests.ops.oracle import OURS, run
 from tests.ops.samples.table import Sample, samples_of_every_op
+from tests.ops.test_pytorch_samples import RARE
 from tests.tensors.inplace_programs import assert_as_torch, pair_of_leaves
 
 # -- each operation, on each kind of target ------------------------------------------------------
@@ -55,6 +56,7 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "pow_ tensor": lambda t, y: t.abs_().pow_(y),
     "neg_": lambda t, y: t.neg_(),
     "abs_": lambda t, y: t.abs_(),
+    "conj_physical_": lambda t, y: t.conj_physical_(),
     "sqrt_": lambda t, y: t.abs_().sqrt_(),
     "exp_": lambda t, y: t.exp_(),
     "log_": lambda t, y: t.abs_().log_(),
@@ -218,11 +220,48 @@ def test_operations_that_only_we_differentiate(change: str) -> None:
     np.testing.assert_allclose(x.grad.numpy(), same.grad.numpy(), rtol=1e-14)
 
 
+RESHAPED: dict[str, tuple[int, ...]] = {
+    **{"squeeze_": (1,), "unsqueeze_": (1,), "t_": (), "transpose_": (0, 1)},
+    **{"swapdims_": (-1, 0), "swapaxes_": (1, 0)},
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_a_tensor_that_is_reshaped_in_place_keeps_its_memory_and_its_history(name: str) -> None:
+    results = []
+    for m in (gw, torch):
+        x = m.arange(3.0).reshape(3, 1).requires_grad_()
+        y = x * 2
+        same = y.detach()
+        assert getattr(y, name)(*RESHAPED[name]) is y
+        y *= 3
+        (y * y).sum().backward()
+        results.append((tuple(y.shape), y.tolist(), same.tolist(), x.grad.tolist()))
+        with pytest.raises(RuntimeError, match="leaf"):
+            getattr(x, name)(*RESHAPED[name])
+    assert results[0] == results[1]
+
+
+def test_a_view_from_before_a_reshape_in_place_never_has_a_wrong_history() -> None:
+    x = gw.eye(2) * gw.ones(2, requires_grad=True)
+    row = x[0]
+    x.t_()
+    x *= 2
+    with pytest.raises(gw.AutogradError):
+        row.sum().backward()
+
+
+def test_resize_is_refused_by_name() -> None:
+    with pytest.raises(NotImplementedError, match="reshape"):
+        gw.ones(2).resize_(3)
+
+
 def test_every_in_place_method_is_in_the_table() -> None:
     classes = (gw.Tensor, *InPlace.__mro__)
     named = {name for owner in classes for name in vars(owner) if _in_place(name)}
     tested = {change.split()[0] for change in CHANGES | FORMS | WITHOUT_GRADIENT | ONLY_HERE}
-    assert named == {name for name in tested if name.endswith("_")}
+    rare = {f"{name}_" for name in RARE.split()} | {*RESHAPED, "resize_"}
+    assert named - rare == {name for name in tested - rare if name.endswith("_")}
 
 
 def test_an_in_place_form_keeps_the_dtype_or_refuses() -> None:

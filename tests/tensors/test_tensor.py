@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import array
 import copy
 import io
 import itertools
 import pickle
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -48,6 +50,7 @@ def test_a_pytorch_snippet_prints_the_same(library: str) -> None:
 
 # -- making tensors -----------------------------------------------------------------------------
 
+FLOATS = array.array("f", [1, 2, 3])
 CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
     "tensor int": lambda m: m.tensor(3),
     "tensor float": lambda m: m.tensor(3.5),
@@ -70,6 +73,8 @@ CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
     "as_tensor": lambda m: m.as_tensor([1, 2]),
     "as_tensor dtype": lambda m: m.as_tensor(np.ones(2, np.float32), dtype=m.float64),
     "from_numpy": lambda m: m.from_numpy(np.array([1.0, 2.0])),
+    "frombuffer": lambda m: m.frombuffer(FLOATS, dtype=m.float32, requires_grad=True),
+    "frombuffer part": lambda m: m.frombuffer(FLOATS, dtype=m.float32, count=1, offset=8),
     "zeros": lambda m: m.zeros(2, 3),
     "zeros tuple": lambda m: m.zeros((2, 3), dtype=m.int32),
     "zeros nothing": lambda m: m.zeros(0, 3),
@@ -126,6 +131,23 @@ def test_tensor_copies_and_from_numpy_shares() -> None:
     assert gw.is_tensor(source) and not gw.is_tensor(array)
 
 
+def test_buffers_are_shared() -> None:
+    memory = bytearray(8)
+    shared = gw.frombuffer(memory, dtype=gw.int32)
+    shared[1] = 258
+    assert bytes(memory) == b"\0\0\0\0\2\1\0\0"
+    view = shared.__buffer__(0)  # what memoryview(shared) calls, from Python 3.12 on
+    assert (view.tolist(), view.format) == ([0, 258], "i")
+    if sys.version_info >= (3, 12):
+        assert memoryview(shared).tolist() == [0, 258]  # type: ignore[arg-type]
+    view[0] = 7
+    assert shared.tolist() == [7, 258]
+    with pytest.raises(RuntimeError, match="needs a gradient"):
+        gw.ones(2, requires_grad=True).__buffer__(0)
+    with pytest.raises(RuntimeError, match="read-only"):
+        gw.frombuffer(b"four", dtype=gw.uint8).add_(1)
+
+
 def test_subclasses_of_ndarray_become_plain_arrays(tmp_path: Path) -> None:
     stored = np.memmap(tmp_path / "numbers", np.float64, "w+", shape=(3,))
     stored[:] = [1.0, 2.0, 3.0]
@@ -140,7 +162,7 @@ def test_subclasses_of_ndarray_become_plain_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: gw.Tensor(2, 3), TypeError, "positional"),  # in PyTorch a size, here data
+        (lambda: gw.Tensor([2], [3]), TypeError, "sizes or one block"),
         (lambda: gw.tensor([[1], [1, 2]]), ValueError, "rectangular"),
         (lambda: gw.tensor("text"), TypeError, "cannot hold"),
         (lambda: gw.zeros(2, size=(3,)), TypeError, "twice"),
@@ -158,14 +180,10 @@ def test_subclasses_of_ndarray_become_plain_arrays(tmp_path: Path) -> None:
             "shape",
         ),
         (lambda: gw.ones(3).index_copy_(0, gw.tensor([0]), gw.ones(2)), ValueError, "shape"),
-        (lambda: gw.add(gw.ones(1), gw.ones(1), out=gw.ones(1)), TypeError, "out"),
+        (lambda: gw.add(gw.ones(1), gw.ones(1), into=gw.ones(1)), TypeError, "into"),
         (lambda: gw.add(input=gw.ones(1)), TypeError, "2 operand"),
         (lambda: gw.tensor([None]), TypeError, "cannot hold"),
-        (lambda: gw.tensor(1j), TypeError, "complex"),
-        (lambda: gw.zeros(2, dtype=np.complex64), TypeError, "complex"),
         (lambda: gw.from_numpy([1.0]), TypeError, "ndarray"),
-        (lambda: gw.from_numpy(np.zeros(2, complex)), TypeError, "complex"),
-        (lambda: gw.from_dlpack(np.zeros(2, complex)), TypeError, "complex"),
         (lambda: gw.arange(3, requires_grad=True), RuntimeError, "integer"),
         (lambda: gw.tensor([1, 2], requires_grad=True), RuntimeError, "integer"),
         (lambda: gw.tensor([1, 2]).requires_grad_(), RuntimeError, "integer"),
@@ -323,8 +341,8 @@ def test_view_refuses_to_copy() -> None:
 
 def test_numpy_shares_memory_and_asarray_too() -> None:
     x = gw.tensor([1.0, 2.0])
-    for array in (x.numpy(), np.asarray(x), x.__array__()):
-        assert np.shares_memory(array, x._array)
+    for shared in (x.numpy(), np.asarray(x), x.__array__()):
+        assert np.shares_memory(shared, x._array)
     assert not np.shares_memory(np.array(x), x._array)
     assert np.asarray(x, np.float64).dtype == np.float64
     assert np.array(x, copy=False) is not None

@@ -1,7 +1,7 @@
 """Measure the architectures that results.json lacks, then write the page.
 
-Each runs in a process of its own with a time limit, and its result is kept as soon as it is known:
-an interrupted run continues where it stopped.
+Each runs in a process of its own with a limit of processor time, and its result is kept as soon as
+it is known: an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.coverage.architectures import NAMES
 from tools.coverage.examine import answer
 from tools.coverage.page import PAGE, load, page, save, versions
 
-LIMIT = 400  # seconds for one architecture
+LIMIT = 400  # seconds of processor time for one architecture
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -25,16 +25,14 @@ def measure(name: str) -> dict[str, Any]:
     # Importing takes longer than most architectures, so the processes begin with it done.
     context.set_forkserver_preload(["tools.coverage.preloaded"])
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=answer, args=(name, theirs))
+    process = context.Process(target=answer, args=(name, theirs, LIMIT))
     process.start()
     theirs.close()
     try:
-        if not ours.poll(LIMIT):
-            return {"error": f"more than {LIMIT} seconds"}
         row: dict[str, Any] = ours.recv()
         return row
     except EOFError:
-        return {"error": "the process was killed"}
+        return {"error": f"killed, or more than {LIMIT} seconds"}
     finally:
         process.kill()
         process.join()

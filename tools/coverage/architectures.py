@@ -218,7 +218,17 @@ def _of_transformers(name: str) -> Subject:
     if "text_config" in own:
         settings = own
     model = model_class(config_class(**settings)).train()
+    _draw_zero_matrices(model)
     return Subject(model, _batch(name, model), lambda result: result.loss)
+
+
+def _draw_zero_matrices(model: torch.nn.Module) -> None:
+    """Give random weights to matrices of zeros: a router of zeros finds all experts equally good,
+    and which of them PyTorch's topk then takes is unspecified."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 2 and not parameter.any():
+                parameter.normal_(std=0.02)
 
 
 def _batch(name: str, model: Any) -> dict[str, Any]:
@@ -237,7 +247,10 @@ def _batch(name: str, model: Any) -> dict[str, Any]:
         return {"input_features": torch.randn(2, 8, 16), "labels": tokens}
     if name.startswith("PatchTST"):
         return {"past_values": torch.randn(2, 16, 2), "future_values": torch.randn(2, 4, 2)}
-    return {"input_ids": tokens, "labels": tokens}
+    batch = {"input_ids": tokens, "labels": tokens}
+    if name.startswith(("SwitchTransformers", "LongT5")):  # torch.export asks them for one
+        batch["attention_mask"] = torch.ones_like(tokens)
+    return batch
 
 
 def _of_images(library: str, name: str) -> Subject:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import resource
 import time
 import warnings
 from collections import Counter
@@ -18,15 +19,16 @@ import torch
 import gradwalk as gw
 import gradwalk.torch
 from gradwalk.inspect.trace.replay import op_of
-from gradwalk.torch.imports.graph_steps import Unsupported
+from gradwalk.nn.graph_module import Unsupported
 from tools.coverage.architectures import Subject, build
 
 PLACES = 3  # at which a NaN is planted, one at a time
 BUDGET = 2 << 30  # bytes of values that a recording keeps
 
 
-def answer(name: str, connection: Connection) -> None:
-    """Send the row of an architecture, or what went wrong."""
+def answer(name: str, connection: Connection, limit: int) -> None:
+    """Send the row of an architecture, or what went wrong; the system ends it after `limit`."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     warnings.simplefilter("ignore")
     try:
         connection.send(examine(name))
@@ -36,7 +38,7 @@ def answer(name: str, connection: Connection) -> None:
 
 def examine(name: str, imports: bool = True) -> dict[str, Any]:
     """What gradwalk.torch does on an architecture, as one row of the table."""
-    began = time.perf_counter()
+    began = time.process_time()
     subject = build(name)
     step(subject)  # some models settle at their first call: BigBird then chooses its attention
     loss, gradients = step(subject)
@@ -54,7 +56,7 @@ def examine(name: str, imports: bool = True) -> dict[str, Any]:
     row |= planted(subject, random.Random(name))
     if imports:
         row["import"] = imported(subject)
-    return row | {"seconds": round(time.perf_counter() - began)}
+    return row | {"seconds": round(time.process_time() - began)}
 
 
 def step(subject: Subject) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:

@@ -31,10 +31,14 @@ and writes this page; the extra `coverage` installs what it needs.
 Each NaN is planted inside a random module: it takes the logarithm of −1 at one random element of
 its output. A NaN counts as found only if `find_nan` names that module and `log`. Places whose NaN
 reaches neither the loss nor a gradient are left out. Recordings keep up to 2 GiB of values.
+Weights that a library starts at zero are random here too, since a router of zeros would leave open
+which experts it chooses. SwitchTransformers and LongT5 get an attention mask: `torch.export` asks
+them for one.
 
 An *opaque* operation is recorded with its value and its gradients, but gradwalk has no op for it:
 the tools cannot recompute it. `import_graph` decomposes it where PyTorch can, and refuses it
-otherwise. Custom `autograd.Function`s and operations on complex numbers are opaque.
+otherwise. A custom `autograd.Function` is opaque: its backward is code, not a formula. A complex
+number counts as a pair of real ones.
 """
 
 COLUMNS = "architecture|parameters|operations|identical|gradients|opaque|NaN|import_graph"

@@ -85,7 +85,8 @@ class Compiled(Introspection):
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         here = current()
-        if here.watcher is not None:  # inside another trace, or recorded: as if not compiled
+        if here.watcher is not None or here.level is not None:
+            # Inside another trace, recorded, or inside vmap: as if not compiled.
             return self.function(*args, **keywords)
         with self._lock:
             try:

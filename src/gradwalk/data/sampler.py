@@ -11,6 +11,8 @@ from gradwalk.random.generator import Generator, default_generator
 from gradwalk.random.sampling import multinomial
 from gradwalk.tensors.apply import wrap
 
+CHUNK = 2**16  # the most indices that are drawn at once with replacement
+
 
 class Sampler:
     """An order of indices: subclasses write `__iter__`, and `__len__` if they know it.
@@ -84,6 +86,8 @@ class RandomSampler(Sampler):
         loaded, self._next = self._next, None
         self._start = loaded or self._fresh_start()
         draw = Generator().set_state(self._start)
+        if self.replacement and self.num_samples > CHUNK:  # too many to draw before the first
+            return self._draws(draw if loaded or self.generator is None else self.generator)
         # Drawn here and not while iterating: another iteration may begin before this one ends.
         order = self._order(draw)
         if self.generator is not None and loaded is None:
@@ -95,6 +99,12 @@ class RandomSampler(Sampler):
             return self.generator.get_state()
         seed = int(default_generator.stream.integers(0, 2**63, ()))
         return Generator(like=default_generator.like).manual_seed(seed).get_state()
+
+    def _draws(self, draw: Generator) -> Iterator[int]:
+        """Draws with replacement, a chunk at a time, from the generator as it is then."""
+        for done in range(0, self.num_samples, CHUNK):
+            count = min(CHUNK, self.num_samples - done)
+            yield from draw.stream.integers(0, len(self.data_source), (count,)).tolist()
 
     def _order(self, draw: Generator) -> list[int]:
         available, wanted = len(self.data_source), self.num_samples

@@ -52,6 +52,7 @@ class _Region:
         self.random = _random_state()
         casting = state.here.autocast  # casts kept from outside would be missing in the rerun
         self.autocast = None if casting is None else casting.without_cache()
+        self.level = state.here.level  # of the vmap around the region
         self.place = caller()
         self.began = self.ended = clock.now
         self.made: list[tuple[str, Any]] = []  # op name and output shapes of each node
@@ -92,7 +93,8 @@ class _Region:
         nodes: list[Node] = []
         now, again = _random_state(), clock.now
         outer, casting = state.here.listener, state.here.autocast
-        switch(listener=nodes.append, autocast=self.autocast)
+        level = state.here.level
+        switch(listener=nodes.append, autocast=self.autocast, level=self.level)
         _set_random_state(self.random)
         try:
             with enable_grad():
@@ -101,7 +103,7 @@ class _Region:
                 keywords = mapped(_stand_in, self.keywords)
                 result = self.function(*args, **keywords)
         finally:
-            switch(listener=outer, autocast=casting)
+            switch(listener=outer, autocast=casting, level=level)
             _set_random_state(now)
         self._compare(nodes)
         for index, node in enumerate(nodes):
@@ -197,7 +199,8 @@ def _shapes(metas: Any) -> str:
 def _stand_in(argument: Any) -> Any:
     if not hasattr(argument, "_array"):
         return argument
-    fresh = gradients.wrap(argument._array)
+    fresh = gradients.wrap(argument._shared())
+    fresh._keeps_layout = True  # on the memory of the argument
     if argument.requires_grad:
         fresh.requires_grad = True
     return fresh

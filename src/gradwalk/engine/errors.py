@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.graph.source import where_text
+from gradwalk.graph.source import SourceLine, source_line, where_text
 
 
 class AutogradError(RuntimeError):
     """A backward pass that cannot be done, or that would give a wrong gradient."""
+
+    gradwalk_line: SourceLine | None = None  # of what is at fault, if it is known
 
 
 def name_of(thing: Any) -> str:
@@ -29,7 +31,7 @@ def made_at(thing: Any) -> str:
 def second_time(node: Any) -> AutogradError:
     """backward() through a graph whose saved values an earlier backward has freed."""
     freed = node.saved
-    return AutogradError(
+    error = AutogradError(
         f"backward went a second time through {name_of(node)} ({node.op.name}), whose saved "
         "values were freed by the first backward.\n"
         f"  made at:              {made_at(node)}\n"
@@ -37,6 +39,9 @@ def second_time(node: Any) -> AutogradError:
         "Fix: call the first one as backward(retain_graph=True), add the losses and call "
         "backward once, or compute the forward pass again."
     )
+    owner = getattr(node, "_node", None) or node
+    error.gradwalk_line = source_line(owner.code, owner.position)
+    return error
 
 
 def modified(node: Any, name: str, shape: Any, stamp: Any) -> AutogradError:
@@ -49,7 +54,7 @@ def modified(node: Any, name: str, shape: Any, stamp: Any) -> AutogradError:
         what = name_of(node)
     else:
         what = f"'{name}' of {node.op.name}, of shape {shape},"
-    return AutogradError(
+    error = AutogradError(
         f"{what} is needed to compute the gradient, but it was modified in place after it was "
         f"used.\n"
         f"  used at:       {made_at(node)}\n"
@@ -57,6 +62,8 @@ def modified(node: Any, name: str, shape: Any, stamp: Any) -> AutogradError:
         "Fix: write the out-of-place form (x = x + y instead of x += y), modify a .clone(), or "
         "move the modification after backward()."
     )
+    error.gradwalk_line = source_line(stamp.code, stamp.position)
+    return error
 
 
 def locked_view(view: Any, lock: str, place: str) -> AutogradError:

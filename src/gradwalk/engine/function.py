@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,8 @@ from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import View, clock
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import has_gradients
+from gradwalk.ops.elementwise.complex_numbers import turned
 
 
 class Context:
@@ -76,14 +78,15 @@ class _FunctionOp:
         given = next(part for part in g if part is not None)
         beside = getattr(given, "_array", given)
         for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
-            if part is None and self.context._materialize and is_floating(dtype):
+            if part is None and self.context._materialize and has_gradients(dtype):
                 part = filled(shape, dtype, 0, beside)
-            tensors.append(None if part is None else read_only(part, gradients.wrap))
+            tensors.append(None if part is None else read_only(turned(part), gradients.wrap))
         context = self.context
         context._restore = functools.partial(_restore, node)
         try:
-            with enable_grad() if graph else no_grad():
-                result = self.function.backward(context, *tensors)
+            # Inside vmap, a transform around it may follow what this one does not.
+            with enable_grad() if graph or state.here.level is not None else no_grad():
+                result = self.function._pull()(context, *tensors)
         finally:
             context._restore = None
         listed = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -106,7 +109,7 @@ class _FunctionOp:
         if contribution.shape != shape:
             raise wrong_gradient_shape(node, position, contribution.shape, shape)
         contribution = contribution.to(dtype)
-        return contribution if graph else contribution._array
+        return turned(contribution if graph else contribution._array)
 
 
 def _restore(node: Any) -> tuple[Any, ...]:
@@ -130,7 +133,13 @@ class Function:
     >>> Double.apply(x).backward()
     >>> x.grad
     tensor([2.])
+
+    Inside `vmap`, `generate_vmap_rule = True` runs forward and backward on batched tensors; they
+    must be made of operations on tensors. Or a static method `vmap(info, in_dims, *args)` computes
+    all samples, and returns the outputs and along which dimensions their samples lie.
     """
+
+    generate_vmap_rule = False
 
     @staticmethod
     def forward(ctx: Any, *args: Any, **keywords: Any) -> Any:
@@ -138,13 +147,41 @@ class Function:
         raise NotImplementedError("a Function needs a static method forward(ctx, ...)")
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Take notes for backward, if `forward` takes no `ctx`: PyTorch's second style."""
+
+    @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """One gradient per input of forward, None where there is none."""
         raise NotImplementedError("a Function needs a static method backward(ctx, ...)")
 
+    vjp = backward  # another name for it
+
+    @classmethod
+    def _forward(cls, context: Context, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(context, *args, **keywords)
+        result = cls.forward(*args)
+        cls.setup_context(context, args, result)
+        return result
+
+    @classmethod
+    def _pull(cls) -> Callable[..., Any]:
+        """The class's `backward`, or its `vjp`."""
+        if cls.vjp is Function.vjp:
+            return cls.backward
+        if cls.backward is not Function.backward:
+            raise TypeError(f"{cls.__name__} defines both backward and vjp: keep one of them")
+        return cls.vjp
+
     @classmethod
     def apply(cls, *args: Any, **keywords: Any) -> Any:
         """Run forward without recording it, and record this function in its place."""
+        if cls.setup_context is not Function.setup_context:
+            # Its inputs are all of forward's, by position, defaults included.
+            bound = inspect.signature(cls.forward).bind(*args, **keywords)
+            bound.apply_defaults()
+            args, keywords = bound.args, {}
         needs = tuple(getattr(a, "requires_grad", False) for a in args)
         for name, value in keywords.items():
             if getattr(value, "requires_grad", False):
@@ -152,9 +189,15 @@ class Function:
                     f"{cls.__name__}.apply: '{name}' needs a gradient and must be passed by "
                     "position: backward returns one gradient per positional argument"
                 )
+        levels = [a._array.machine for a in args if getattr(_array_of(a), "depth", 0) > 0]
+        if levels:  # inside vmap
+            innermost = max(levels, key=lambda level: level.depth)
+            made = innermost.apply_function(cls, args, keywords)
+            if made is not NotImplemented:
+                return made
         context = Context(needs)
         with no_grad():
-            result = cls.forward(context, *args, **keywords)
+            result = cls._forward(context, args, keywords)
         several = isinstance(result, (tuple, list))
         outputs = list(result) if several else [result]
         op = _FunctionOp(cls, context)
@@ -194,13 +237,18 @@ class Function:
         return (tied if isinstance(result, list) else tuple(tied)) if several else tied[0]
 
 
+def _array_of(argument: Any) -> Any:
+    return getattr(argument, "_array", None)
+
+
 def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Context) -> Any:
     """Tie an output of forward to the node; keep anything that is not a tensor."""
     if not hasattr(output, "_array"):
         return output
-    flat = not is_floating(output.dtype) or id(output) in context._flat
+    flat = not has_gradients(output.dtype) or id(output) in context._flat
     # A new tensor: a result that is one of the inputs must not keep that input's history.
-    tensor = gradients.wrap(output._array, None if flat else node, index)
+    array = output._shared() if any(output is a for a in args) else output._array
+    tensor = gradients.wrap(array, None if flat else node, index)
     for argument in args:
         if hasattr(argument, "_array") and np.may_share_memory(argument._array, output._array):
             base = argument if argument._view is None else argument._view.base

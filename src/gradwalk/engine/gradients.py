@@ -18,10 +18,15 @@ from gradwalk.graph.abstract import is_array, own_copy
 from gradwalk.graph.fork_locks import GRADIENT, fork_safe, watch_forks
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
+from gradwalk.ops.core.dtypes import is_complex_dtype
+from gradwalk.ops.elementwise.complex_numbers import turned
 from gradwalk.ops.shape.reshaping import clone
 
 # Makes a tensor of an array (and a node); tensor.py, which imports this module, sets it.
 wrap: Any = None
+# Called with every visit of a backward pass: the node, its gradient, and what it passes on.
+# autograd/anomaly_mode.py sets it.
+step_check: Callable[[Any, Any, Any], None] | None = None
 
 
 def backward(
@@ -60,9 +65,9 @@ def backward(
 
     def deliver_to_inputs(node: Any, g: Any) -> None:
         for tensor in wanted[node]:
-            accumulate(tensor, g)
+            _arrive(tensor, g)
 
-    _sweep(roots, accumulate if wanted is None else deliver_to_inputs, wanted, create_graph, retain)
+    _sweep(roots, _arrive if wanted is None else deliver_to_inputs, wanted, create_graph, retain)
 
 
 def grad(
@@ -71,7 +76,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    allow_unused: bool = False,
+    allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """d(outputs)/d(inputs) as a tuple; no `.grad` changes.
@@ -82,8 +87,12 @@ def grad(
     >>> gw.autograd.grad(slope, x)
     (tensor(12.),)
     """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("materialize_grads=True allows unused inputs: leave allow_unused out")
     outs, seeds = _outputs_and_seeds("grad", outputs, grad_outputs)
     ins = [inputs] if hasattr(inputs, "_node") else list(inputs)
+    if not ins:
+        raise ValueError("grad needs at least one input to differentiate with respect to")
     sources = [_source(t, "grad") for t in ins]
     roots = [_root(t, g, create_graph) for t, g in zip(outs, seeds, strict=True)]
     arrived: dict[Any, Any] = {}
@@ -95,6 +104,7 @@ def grad(
         g = arrived.get(source)
         if isinstance(g, list):
             g = g[tensor._index]
+        g = turned(g)
         if g is None and materialize_grads:
             g = filled(tensor.shape, tensor.dtype, 0, tensor._array)
             if create_graph:  # as in PyTorch: it can be differentiated, like the others
@@ -127,15 +137,20 @@ def measure_references() -> None:
 
     leaf = wrap(np.ones(1))
     leaf.requires_grad = True
-    walk([((leaf * 2.0)._node, 0, np.ones(1))], note, wrap)
+    # One call deeper, as `accumulate` is.
+    walk([((leaf * 2.0)._node, 0, np.ones(1))], lambda t, g: note(t, turned(g)), wrap)
+
+
+def _arrive(tensor: Any, g: Any) -> None:
+    """Add what arrives from a walk to `tensor.grad`."""
+    if isinstance(g, list):
+        g = g[tensor._index]
+    if g is not None:  # else another output of the same node has one
+        accumulate(tensor, turned(g))
 
 
 def accumulate(tensor: Any, g: Any) -> None:
     """Add a gradient (array or tensor) to `tensor.grad`."""
-    if isinstance(g, list):
-        g = g[tensor._index]
-    if g is None:  # another output of the same node has one
-        return
     if g.shape != tensor._array.shape:
         raise AutogradError(
             f"a gradient of shape {tuple(g.shape)} arrived at {name_of(tensor)}: its shape was "
@@ -170,18 +185,26 @@ def _sweep(
     watcher = state.here.watcher
     with mode(), np.errstate(all="ignore"):
         if watcher is None:
-            walk(roots, deliver, wrap, wanted=wanted, graph=create_graph, retain=retain)
+            walk(
+                roots, deliver, wrap, wanted=wanted, graph=create_graph, retain=retain,
+                on_step=step_check,
+            )  # fmt: skip
             return
 
         def told(node: Any, g: Any) -> None:
             watcher.delivered(node, g)
             deliver(node, g)
 
+        def visited(node: Any, g: Any, contributions: Any) -> None:
+            for look in looks:
+                look(node, g, contributions)
+
+        looks = [look for look in (watcher.visited, step_check) if look is not None]
         watcher.sweeping(roots, create_graph)
         try:
             walk(
                 roots, told, wrap, wanted=wanted, graph=create_graph, retain=retain,
-                on_step=watcher.visited,
+                on_step=visited if looks else None,
             )  # fmt: skip
         finally:
             watcher.swept()
@@ -223,6 +246,13 @@ def _source(tensor: Any, asked_by: str) -> Any:
 def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any]:
     """(node, output, seed) to start from; the seed of a single number is 1."""
     node = tensor.grad_fn
+    if not tensor.requires_grad and getattr(tensor._array, "depth", 0) > 0:
+        raise AutogradError(
+            f"backward from {name_of(tensor)} inside vmap: the tensors that the function captures "
+            "need a gradient outside of it, and have none for each sample.\n"
+            f"  made at:   {made_at(tensor)}\n"
+            "Fix: gradwalk.grad inside the function, or backward on what vmap returns."
+        )
     if not tensor.requires_grad:
         raise AutogradError(
             f"backward from {name_of(tensor)}, which does not depend on anything that requires a "
@@ -261,6 +291,15 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
             )
         if seed.dtype != tensor.dtype:
             seed = seed.astype(tensor.dtype)
+    if is_complex_dtype(seed.dtype):
+        if gradient is None:
+            raise AutogradError(
+                f"backward from {name_of(tensor)}, a complex number, without a `gradient`: only a "
+                "real number has a direction in which it grows.\n"
+                f"  made at:   {made_at(node or tensor)}\n"
+                "Fix: make it real first (.abs(), .real), or pass gradient=."
+            )
+        return node or tensor, tensor._index, turned(gradient if create_graph else seed)
     if create_graph:
         same = gradient is not None and hasattr(gradient, "_array") and gradient._array is seed
         return node or tensor, tensor._index, gradient if same else wrap(seed)

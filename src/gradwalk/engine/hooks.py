@@ -12,6 +12,7 @@ import numpy as np
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.graph.abstract import is_array
 from gradwalk.graph.versions import Clock
+from gradwalk.ops.elementwise.complex_numbers import turned
 
 Wrap = Callable[..., Any]
 # Counts hooks added and removed and attributes set on modules: compiled functions check theirs
@@ -77,10 +78,10 @@ def run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
         # `retain_grad` has the key None: it keeps the gradient that the hooks return.
         for _, hook in sorted(hooks.items(), key=lambda item: item[0] is None):
             if gradients[index] is not None:
-                result = hook(read_only(gradients[index], wrap))
+                result = hook(read_only(turned(gradients[index]), wrap))
                 if result is not None:
                     _check_result(node, hook, result, gradients[index])
-                    gradients[index] = result if graph else result._array
+                    gradients[index] = turned(result if graph else result._array)
     return gradients if node.many else gradients[0]
 
 

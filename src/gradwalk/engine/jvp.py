@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradwalk.engine import gradients
-from gradwalk.engine.modes import filled
+from gradwalk.engine.modes import filled, inside_vmap
 from gradwalk.engine.pull import expanded, pull, saved_of, tied
 from gradwalk.graph.order import inputs_first
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import has_gradients
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.elementwise.complex_numbers import turned
 from gradwalk.ops.shape.reshaping import broadcast_to
 
 Tangents = dict[tuple[Any, int], Any]  # (node, output) -> tangent
@@ -102,8 +103,8 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     dummies = []
     beside = next(t for t in arriving if t is not None)._array
     for shape, dtype in node.out_metas:
-        dummy = gradients.wrap(filled(shape, dtype, 0, beside))
-        if is_floating(dtype):
+        dummy = inside_vmap(gradients.wrap(filled(shape, dtype, 0, beside)))
+        if has_gradients(dtype):
             dummy.requires_grad = True
         dummies.append(dummy)
     seed = list(dummies) if node.many else dummies[0]
@@ -117,8 +118,9 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     if not pairs:
         return [None] * len(dummies)
     outputs, seeds = zip(*pairs, strict=True)
+    seeds = tuple(map(turned, seeds))  # `grad` turns them, and its results, a second time
     tangents = iter(gradients.grad(outputs, floats, seeds, create_graph=True, allow_unused=True))
-    return [next(tangents) if d.requires_grad else None for d in dummies]
+    return [turned(next(tangents)) if d.requires_grad else None for d in dummies]
 
 
 def _through_expansion(node: Any, saved: dict[str, Any], arriving: list[Any]) -> list[Any]:

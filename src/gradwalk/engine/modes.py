@@ -22,7 +22,9 @@ R = TypeVar("R")
 class Modes:
     """The modes of one context. They are replaced, never changed: other contexts share them."""
 
-    __slots__ = ("_flipped", "autocast", "grad_enabled", "listener", "run", "tracer", "watcher")
+    __slots__ = (
+        "_flipped", "autocast", "grad_enabled", "level", "listener", "run", "tracer", "watcher",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -31,6 +33,7 @@ class Modes:
         watcher: Any = None,
         tracer: Any = None,
         autocast: Any = None,
+        level: Any = None,
         run: Callable[..., Any] | None = None,
     ) -> None:
         self.grad_enabled = grad_enabled
@@ -41,13 +44,15 @@ class Modes:
         # tracer is the watcher as well, so that only the slow paths check for it.
         self.tracer = tracer
         self.autocast = autocast  # the dtypes that ops run in (tensors/autocast.py)
+        self.level = level  # the innermost vmap that runs (batching/level.py)
         self._flipped: Modes | None = None
         if run is None:
             # NumPy keeps its warning settings in a context variable. Running a forward inside a
             # context of our own silences it for 25 ns, where np.errstate would cost 600. The same
             # modes hold inside; only, a forward within a forward is called as it is.
             quiet = _quiet.copy()
-            quiet.run(_modes.set, Modes(grad_enabled, listener, watcher, tracer, autocast, _call))
+            inside = Modes(grad_enabled, listener, watcher, tracer, autocast, level, _call)
+            quiet.run(_modes.set, inside)
             run = quiet.run
         self.run = run
 
@@ -63,7 +68,7 @@ class Modes:
         return self._flipped
 
 
-_CHANGING = ("grad_enabled", "listener", "watcher", "tracer", "autocast")
+_CHANGING = ("grad_enabled", "listener", "watcher", "tracer", "autocast", "level")
 
 
 def _call(function: Callable[..., R], *args: Any, **keywords: Any) -> R:
@@ -94,7 +99,8 @@ def _own() -> Modes:
 
 
 def switch(**changes: Any) -> None:
-    """Change modes of this context: `grad_enabled`, `listener`, `watcher`, `tracer`, `autocast`."""
+    """Change modes of this context: `grad_enabled`, `listener`, `watcher`, `tracer`, `autocast`,
+    `level`."""
     _modes.set(_own().changed(**changes))
 
 
@@ -142,6 +148,13 @@ def hold(*tensors: Any) -> None:
     """Report tensors that are about to be changed or read to the tracer, if there is one."""
     if state.here.tracer is not None:
         state.here.tracer.capture(*tensors)
+
+
+def inside_vmap(tensor: Any) -> Any:
+    """A tensor as one of the function that the innermost vmap runs; itself if none runs. It stays
+    tied to its graph, which is that of a transform around the vmap."""
+    level = current().level
+    return tensor if level is None else level.lift(tensor)
 
 
 def is_grad_enabled() -> bool:

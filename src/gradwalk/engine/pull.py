@@ -12,8 +12,9 @@ from gradwalk.engine.modes import filled
 from gradwalk.graph.abstract import is_array
 from gradwalk.graph.node import Freed
 from gradwalk.graph.versions import clock, stamp_of
-from gradwalk.ops.core.dtypes import float32, is_floating, is_half
+from gradwalk.ops.core.dtypes import float32, has_gradients, is_complex_dtype, is_half
 from gradwalk.ops.core.halves import PRODUCTS
+from gradwalk.ops.elementwise.complex_numbers import real_part
 from gradwalk.ops.reduce.reduction import sum_op
 from gradwalk.ops.shape.reshaping import alias, cast, reshape
 
@@ -105,6 +106,8 @@ def fit(contribution: Any, node: Any, position: int) -> Any:
         if contribution.shape != shape:
             contribution = reshape(contribution, shape=shape)
     if contribution.dtype != dtype:
+        if is_complex_dtype(contribution.dtype) and not is_complex_dtype(dtype):
+            contribution = real_part(contribution)  # a real number moves along the real axis only
         contribution = cast(contribution, dtype=dtype)
     return contribution
 
@@ -115,7 +118,7 @@ def _filled(node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> tuple[A
     given = next(part for part in g if part is not None)
     beside = getattr(given, "_array", given)
     for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
-        if part is None and is_floating(dtype):
+        if part is None and has_gradients(dtype):
             zeros = filled(shape, dtype, 0, beside)
             part = zeros if wrap is None else wrap(zeros)
         full.append(part)

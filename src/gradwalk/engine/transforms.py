@@ -18,11 +18,12 @@ from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.jvp import push
-from gradwalk.engine.modes import beside, enable_grad, filled, no_grad, state
+from gradwalk.engine.modes import beside, enable_grad, filled, inside_vmap, no_grad, state
 from gradwalk.engine.tree import leaves, mapped, rebuild
 from gradwalk.graph.abstract import own_copy
 from gradwalk.graph.order import inputs_first
 from gradwalk.ops.core.dtypes import get_default_dtype
+from gradwalk.ops.elementwise.complex_numbers import turned
 from gradwalk.ops.shape.reshaping import alias, reshape, stack
 
 Function = Callable[..., Any]
@@ -48,7 +49,7 @@ class _TransformRun:
         self.outputs = [_checked_output(o) for o in leaves(result)]
         self.graph = recording and self._reaches_outside()
         if not self.graph:  # no outer transform uses the graph: detach other results
-            self.aux = mapped(lambda t: t.detach() if hasattr(t, "_array") else t, self.aux)
+            self.aux = mapped(lambda t: _released(t) if hasattr(t, "_array") else t, self.aux)
 
     def _reaches_outside(self) -> bool:
         """Whether an outer transform may differentiate through this run: then keep the graph."""
@@ -66,7 +67,7 @@ class _TransformRun:
         roots = []
         for output, cotangent in zip(self.outputs, cotangents, strict=True):
             if output.requires_grad:
-                seed = cotangent if self.graph else cotangent._array
+                seed = turned(cotangent if self.graph else cotangent._array)
                 roots.append((output.grad_fn or output, output._index, seed))
         ends = {i._node or i for i in self.inputs}
         with enable_grad() if self.graph else no_grad(), np.errstate(all="ignore"):
@@ -74,7 +75,7 @@ class _TransformRun:
                 roots, arrived.__setitem__, gradients.wrap, wanted=ends, stop=ends,
                 graph=self.graph, retain=retain or self.graph,
             )  # fmt: skip
-        return [self._gradient(arrived.get(i._node or i), i) for i in self.inputs]
+        return [self._gradient(turned(arrived.get(i._node or i)), i) for i in self.inputs]
 
     def _gradient(self, g: Any, of: Any) -> Any:
         if g is None:
@@ -90,13 +91,13 @@ class _TransformRun:
         return [
             gradients.wrap(filled(o.shape, o.dtype, 0, o._array))
             if t is None
-            else (t if keep else t.detach())
+            else (t if keep else _released(t))
             for o, t in zip(self.outputs, moved, strict=True)
         ]
 
     def value(self) -> Any:
         """The result; detached if no outer transform needs its graph."""
-        return self.result if self.graph else mapped(lambda t: t.detach(), self.result)
+        return self.result if self.graph else mapped(_released, self.result)
 
 
 def _at(args: tuple[Any, ...], number: int) -> Any:
@@ -114,12 +115,19 @@ def _stand_in(argument: Any, recording: bool) -> Any:
             )
         dtype = argument.dtype if isinstance(argument, np.ndarray) else get_default_dtype()
         argument = gradients.wrap(np.array(argument, dtype))
+    argument = inside_vmap(argument)
     if argument.requires_grad and recording:
         return alias(argument)
-    fresh = gradients.wrap(argument._array)
+    fresh = gradients.wrap(argument._shared())
+    fresh._keeps_layout = True  # on the memory of the argument
     fresh.code, fresh.position, fresh.label = argument.code, argument.position, argument.label
     fresh.requires_grad = True  # raises for integers
     return fresh
+
+
+def _released(tensor: Any) -> Any:
+    """A result without the graph of this transform; a transform around a vmap still follows it."""
+    return tensor.detach() if state.here.level is None else gradients.wrap(tensor._array)
 
 
 def _checked_output(output: Any) -> Any:
@@ -156,11 +164,11 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
     @functools.wraps(function)
     def both(*args: Any, **keywords: Any) -> Any:
         run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
-        if len(run.outputs) != 1 or run.outputs[0].numel() != 1:
+        if len(run.outputs) != 1 or run.outputs[0].numel() != 1 or run.outputs[0].is_complex():
             shapes = [tuple(o.shape) for o in run.outputs]
             name = getattr(function, "__name__", repr(function))
             raise AutogradError(
-                f"grad needs a function that returns one number; {name} returned "
+                f"grad needs a function that returns one number, a real one; {name} returned "
                 f"shape(s) {shapes}. Fix: reduce the result (.sum(), .mean()), or use jacrev."
             )
         (output,) = run.outputs
@@ -240,6 +248,14 @@ def _matching(what: str, given: list[Any], expected: list[Any]) -> list[Any]:
     return listed
 
 
+def _refuse_complex(name: str, run: _TransformRun) -> None:
+    if any(t.is_complex() for t in (*run.inputs, *run.outputs)):
+        raise TypeError(
+            f"{name}: one number per pair of elements does not describe how complex numbers "
+            "change.\nFix: take it of the parts (gradwalk.view_as_real), or use vjp or jvp."
+        )
+
+
 def jacrev(function: Function, argnums: Argnums = 0) -> Function:
     """The Jacobian, one reverse sweep per output element: shape (*output, *input).
 
@@ -252,6 +268,7 @@ def jacrev(function: Function, argnums: Argnums = 0) -> Function:
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
         run = _TransformRun(function, args, keywords, _numbers(argnums), False)
+        _refuse_complex("jacrev", run)
         blocks = []
         for output, seeds in _unit_seeds(run.outputs):
             rows = [run.pull(seed, retain=True) for seed in seeds]
@@ -276,6 +293,7 @@ def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
         run = _TransformRun(function, args, keywords, _numbers(argnums), False)
+        _refuse_complex("jacfwd", run)
         columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
         for variable, seeds in _unit_seeds(run.inputs):
             moved = [run.push(seed) for seed in seeds]

@@ -22,6 +22,11 @@ class AbstractArray:
     __slots__ = ()
     on_device = False  # whether it has values after all, in the memory of a device
 
+    @property
+    def depth(self) -> int:
+        """How many vmaps it is inside of."""
+        return 0
+
     def become(self, op: Any, operands: list[Any], attrs: dict[str, Any]) -> None:
         """Take the value of op(*operands)."""
         raise NotImplementedError

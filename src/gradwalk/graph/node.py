@@ -60,9 +60,13 @@ class Node:
         return ((self.shape, self.dtype), *self.other_metas)
 
     @property
-    def name(self) -> str:
+    def title(self) -> str:
         """The op's name as `grad_fn` shows it: `Mul`, `LogSoftmax`."""
         return "".join(word.capitalize() for word in self.op.name.split("_"))
+
+    def name(self) -> str:
+        """The name of the derivative, in PyTorch's manner: `MulBackward0`."""
+        return f"{self.title}Backward0"
 
     @property
     def line(self) -> SourceLine | None:
@@ -75,7 +79,7 @@ class Node:
         return tuple(zip(self.inputs, self.picks, strict=False))
 
     def __repr__(self) -> str:
-        return f"<{self.name}>"
+        return f"<{self.title}>"
 
 
 class Freed:

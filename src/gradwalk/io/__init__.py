@@ -11,8 +11,9 @@
 from gradwalk.io.atomic import previous_of
 from gradwalk.io.convert import from_torch, to_torch
 from gradwalk.io.errors import FileError
+from gradwalk.io.load import load
 from gradwalk.io.npz import load_npz, save_npz
-from gradwalk.io.safetensors_files import load, save
+from gradwalk.io.safetensors_files import save
 from gradwalk.io.training_run import load_run, save_run
 
 __all__ = [

@@ -107,7 +107,7 @@ def _array(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Arra
         if count * dtype.itemsize != entry.file_size - file.tell():
             raise wrong(path, f"{entry.filename!r} has a shape that does not fit its size")
         flat = np.empty(count, dtype)
-        _fill(file, flat.view(np.uint8).data if count * dtype.itemsize else memoryview(b""))
+        fill(file, flat.view(np.uint8).data if count * dtype.itemsize else memoryview(b""))
         if file.read(1):
             raise ValueError("more numbers than its header says")
     if dtype.str[1:] == "V2":  # what NumPy writes for bfloat16
@@ -115,7 +115,7 @@ def _array(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Arra
     return array_of(flat.reshape(shape, order="F" if turned else "C"), entry.filename)
 
 
-def _fill(file: IO[bytes], memory: memoryview) -> None:
+def fill(file: IO[bytes], memory: memoryview) -> None:
     """Read in pieces: memory that a damaged file only claims is never touched."""
     at = 0
     while at < len(memory):

@@ -54,7 +54,9 @@ def save(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     write(Path(path), {name: array_of(value, name) for name, value in state.items()}, {})
 
 
-def load(path: str | os.PathLike[str], *, most_tensors: int = MOST_TENSORS) -> dict[str, Tensor]:
+def load_safetensors(
+    path: str | os.PathLike[str], *, most_tensors: int = MOST_TENSORS
+) -> dict[str, Tensor]:
     """Read a state dict from any safetensors file; without ml_dtypes, bfloat16 becomes float32.
 
     A file that is damaged, of another kind, or has more than `most_tensors` tensors raises

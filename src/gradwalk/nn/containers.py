@@ -140,6 +140,12 @@ class Sequential(_Listed):
             )
         return Sequential(*list(self) * times)
 
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Self:
+        self._renumber(self * times)
+        return self
+
 
 class ModuleList(_Listed):
     """Modules in a list that a Module finds.

@@ -60,8 +60,7 @@ def empty_parameter(shape: Any, dtype: Any, wanted: bool = True) -> Parameter | 
 def _array(data: Any) -> np.ndarray[Any, Any]:
     """The elements; shares the memory of a tensor or array, as in PyTorch."""
     if isinstance(data, Tensor):
-        data._leaves_as("Parameter(...)")
-        return data._array
+        return data._shared("Parameter(...)")
     array = data if isinstance(data, np.ndarray) else np.asarray(data, get_default_dtype())
     category(array.dtype)
     return array

@@ -76,6 +76,9 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
         raise TypeError(f"a state dict is a mapping of names to tensors, not {type(given)}")
     problems: list[str] = []
     keys = IncompatibleKeys([], [])
+    for path, owner in module.named_modules(remove_duplicate=False):
+        if hasattr(owner, "settle_for"):  # a lazy layer learns its size
+            owner.settle_for(given, f"{path}." if path else "")
     modules = [
         (f"{path}." if path else "", owner)
         for path, owner in module.named_modules(remove_duplicate=False)

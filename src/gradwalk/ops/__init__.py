@@ -43,6 +43,30 @@ FAMILIES = [
         "index.picking",
     )
 ]
+# Ops that take or give complex numbers, then rare ones: NumPy and SciPy compute them everywhere.
+BESIDE = [
+    import_module(f"gradwalk.ops.{name}")
+    for name in (
+        "elementwise.complex_numbers",
+        "linear.fourier",
+        "linear.short_time",
+        "linear.lu",
+        "linear.spectra",
+        "linear.solving",
+        "linear.reflections",
+        "linear.older_names",
+        "index.placing",
+        "elementwise.integers",
+        "elementwise.bessel",
+        "elementwise.polynomials",
+        "reduce.without_nan",
+        "reduce.frequencies",
+        "reduce.differences",
+        "reduce.masked",
+        "shape.strides",
+        "shape.copies",
+    )
+]
 import_module("gradwalk.ops.core.check")  # from here on definitions are checked
 
 
@@ -50,7 +74,8 @@ class OpTable(dict[str, Op]):
     """All ops by name.
 
     It also looks up composites (nn/composites), functions made of these ops that are one step in a
-    program of PyTorch's, but does not list them.
+    program of PyTorch's, but does not list them. Nor are the ops of `BESIDE` listed: what walks the
+    table (native code, printers, the page) has no forms for them.
     """
 
     def __init__(self, ops: Iterable[Op]) -> None:
@@ -68,4 +93,11 @@ class OpTable(dict[str, Op]):
         return super().get(name) or self.composites.get(name, default)
 
 
-TABLE = OpTable(op for family in FAMILIES for op in vars(family).values() if isinstance(op, Op))
+def _ops_of(families: Iterable[Any]) -> dict[str, Op]:
+    found = (op for family in families for op in vars(family).values() if isinstance(op, Op))
+    return {op.name: op for op in found}
+
+
+_real = _ops_of(FAMILIES)
+_stand_ins = {op.on_complex for op in _real.values() if isinstance(op.on_complex, Op)}
+TABLE = OpTable(op for op in _real.values() if op not in _stand_ins)

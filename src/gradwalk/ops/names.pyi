@@ -36,6 +36,10 @@ from gradwalk.ops.elementwise.arithmetic import sub as sub
 from gradwalk.ops.elementwise.arithmetic import sub as subtract
 from gradwalk.ops.elementwise.arithmetic import trunc as fix
 from gradwalk.ops.elementwise.arithmetic import trunc as trunc
+from gradwalk.ops.elementwise.bessel import gammainc as igamma
+from gradwalk.ops.elementwise.bessel import gammaincc as igammac
+from gradwalk.ops.elementwise.bessel import i0 as i0
+from gradwalk.ops.elementwise.bessel import mvlgamma as mvlgamma
 from gradwalk.ops.elementwise.choice import bitwise_and as bitwise_and
 from gradwalk.ops.elementwise.choice import bitwise_not as bitwise_not
 from gradwalk.ops.elementwise.choice import bitwise_or as bitwise_or
@@ -78,6 +82,25 @@ from gradwalk.ops.elementwise.comparison import isreal as isreal
 from gradwalk.ops.elementwise.comparison import numel as numel
 from gradwalk.ops.elementwise.comparison import positive as positive
 from gradwalk.ops.elementwise.comparison import signbit as signbit
+from gradwalk.ops.elementwise.complex_numbers import adjoint as adjoint
+from gradwalk.ops.elementwise.complex_numbers import angle as angle
+from gradwalk.ops.elementwise.complex_numbers import complex as complex
+from gradwalk.ops.elementwise.complex_numbers import conj as conj
+from gradwalk.ops.elementwise.complex_numbers import conj_physical as conj_physical
+from gradwalk.ops.elementwise.complex_numbers import imag as imag
+from gradwalk.ops.elementwise.complex_numbers import is_conj as is_conj
+from gradwalk.ops.elementwise.complex_numbers import real as real
+from gradwalk.ops.elementwise.complex_numbers import resolve_conj as resolve_conj
+from gradwalk.ops.elementwise.complex_numbers import resolve_conj as resolve_neg
+from gradwalk.ops.elementwise.complex_numbers import view_as_complex as view_as_complex
+from gradwalk.ops.elementwise.complex_numbers import view_as_real as view_as_real
+from gradwalk.ops.elementwise.integers import bitwise_left_shift as bitwise_left_shift
+from gradwalk.ops.elementwise.integers import bitwise_right_shift as bitwise_right_shift
+from gradwalk.ops.elementwise.integers import frexp as frexp
+from gradwalk.ops.elementwise.integers import gcd as gcd
+from gradwalk.ops.elementwise.integers import lcm as lcm
+from gradwalk.ops.elementwise.integers import ldexp as ldexp
+from gradwalk.ops.elementwise.integers import nextafter as nextafter
 from gradwalk.ops.elementwise.remainders import addcdiv as addcdiv
 from gradwalk.ops.elementwise.remainders import addcmul as addcmul
 from gradwalk.ops.elementwise.remainders import copysign as copysign
@@ -91,6 +114,7 @@ from gradwalk.ops.elementwise.remainders import isnan as isnan
 from gradwalk.ops.elementwise.remainders import lerp as lerp
 from gradwalk.ops.elementwise.remainders import nan_to_num as nan_to_num
 from gradwalk.ops.elementwise.remainders import remainder as remainder
+from gradwalk.ops.elementwise.remainders import rsub as rsub
 from gradwalk.ops.elementwise.special import digamma as digamma
 from gradwalk.ops.elementwise.special import erfc as erfc
 from gradwalk.ops.elementwise.special import erfinv as erfinv
@@ -118,6 +142,7 @@ from gradwalk.ops.elementwise.trigonometry import cos as cos
 from gradwalk.ops.elementwise.trigonometry import cosh as cosh
 from gradwalk.ops.elementwise.trigonometry import deg2rad as deg2rad
 from gradwalk.ops.elementwise.trigonometry import hypot as hypot
+from gradwalk.ops.elementwise.trigonometry import polar as polar
 from gradwalk.ops.elementwise.trigonometry import rad2deg as rad2deg
 from gradwalk.ops.elementwise.trigonometry import sin as sin
 from gradwalk.ops.elementwise.trigonometry import sinc as sinc
@@ -130,6 +155,7 @@ from gradwalk.ops.index.indexing import scatter_add as scatter_add
 from gradwalk.ops.index.indexing import take as take
 from gradwalk.ops.index.indexing import take_along_dim as take_along_dim
 from gradwalk.ops.index.picking import argwhere as argwhere
+from gradwalk.ops.index.picking import fill as fill
 from gradwalk.ops.index.picking import index_add as index_add
 from gradwalk.ops.index.picking import index_copy as index_copy
 from gradwalk.ops.index.picking import index_fill as index_fill
@@ -137,8 +163,19 @@ from gradwalk.ops.index.picking import index_put as index_put
 from gradwalk.ops.index.picking import masked_fill as masked_fill
 from gradwalk.ops.index.picking import masked_select as masked_select
 from gradwalk.ops.index.picking import nonzero as nonzero
+from gradwalk.ops.index.picking import nonzero_static as nonzero_static
 from gradwalk.ops.index.picking import scatter as scatter
 from gradwalk.ops.index.picking import where as where
+from gradwalk.ops.index.placing import diagonal_scatter as diagonal_scatter
+from gradwalk.ops.index.placing import index_reduce as index_reduce
+from gradwalk.ops.index.placing import masked_scatter as masked_scatter
+from gradwalk.ops.index.placing import put as put
+from gradwalk.ops.index.placing import scatter_reduce as scatter_reduce
+from gradwalk.ops.index.placing import select_scatter as select_scatter
+from gradwalk.ops.index.placing import slice_scatter as slice_scatter
+from gradwalk.ops.index.placing import unravel_index as unravel_index
+from gradwalk.ops.linear.lu import lu_unpack as lu_unpack
+from gradwalk.ops.linear.matmul import addbmm as addbmm
 from gradwalk.ops.linear.matmul import addmm as addmm
 from gradwalk.ops.linear.matmul import addmv as addmv
 from gradwalk.ops.linear.matmul import baddbmm as baddbmm
@@ -161,12 +198,36 @@ from gradwalk.ops.linear.matrices import inverse as inverse
 from gradwalk.ops.linear.matrices import logdet as logdet
 from gradwalk.ops.linear.matrices import matrix_power as matrix_power
 from gradwalk.ops.linear.matrices import slogdet as slogdet
+from gradwalk.ops.linear.older_names import cholesky as cholesky
+from gradwalk.ops.linear.older_names import lu as lu
+from gradwalk.ops.linear.older_names import lu_solve as lu_solve
+from gradwalk.ops.linear.older_names import pca_lowrank as pca_lowrank
+from gradwalk.ops.linear.older_names import pinverse as pinverse
+from gradwalk.ops.linear.older_names import qr as qr
+from gradwalk.ops.linear.older_names import svd as svd
+from gradwalk.ops.linear.older_names import svd_lowrank as svd_lowrank
+from gradwalk.ops.linear.reflections import geqrf as geqrf
+from gradwalk.ops.linear.reflections import householder_product as orgqr
+from gradwalk.ops.linear.reflections import ormqr as ormqr
+from gradwalk.ops.linear.short_time import istft as istft
+from gradwalk.ops.linear.short_time import stft as stft
+from gradwalk.ops.linear.solving import cholesky_inverse as cholesky_inverse
+from gradwalk.ops.linear.solving import cholesky_solve as cholesky_solve
+from gradwalk.ops.linear.solving import triangular_solve as triangular_solve
+from gradwalk.ops.linear.spectra import matrix_exp as matrix_exp
 from gradwalk.ops.network.softmax import cross_entropy as cross_entropy
 from gradwalk.ops.network.softmax import log_softmax as log_softmax
 from gradwalk.ops.network.softmax import logsumexp as logsumexp
 from gradwalk.ops.network.softmax import softmax as softmax
+from gradwalk.ops.reduce.differences import gradient as gradient
+from gradwalk.ops.reduce.frequencies import histogram as histogram
+from gradwalk.ops.reduce.frequencies import histogramdd as histogramdd
+from gradwalk.ops.reduce.frequencies import mode as mode
+from gradwalk.ops.reduce.frequencies import unique_consecutive as unique_consecutive
 from gradwalk.ops.reduce.norms import cdist as cdist
 from gradwalk.ops.reduce.norms import norm as norm
+from gradwalk.ops.reduce.norms import pdist as pdist
+from gradwalk.ops.reduce.norms import renorm as renorm
 from gradwalk.ops.reduce.reduction import all as all
 from gradwalk.ops.reduce.reduction import amax as amax
 from gradwalk.ops.reduce.reduction import amin as amin
@@ -204,18 +265,37 @@ from gradwalk.ops.reduce.statistics import dist as dist
 from gradwalk.ops.reduce.statistics import histc as histc
 from gradwalk.ops.reduce.statistics import msort as msort
 from gradwalk.ops.reduce.statistics import nanmean as nanmean
+from gradwalk.ops.reduce.statistics import nanquantile as nanquantile
 from gradwalk.ops.reduce.statistics import nansum as nansum
 from gradwalk.ops.reduce.statistics import quantile as quantile
 from gradwalk.ops.reduce.statistics import std_mean as std_mean
 from gradwalk.ops.reduce.statistics import trapezoid as trapezoid
 from gradwalk.ops.reduce.statistics import trapezoid as trapz
 from gradwalk.ops.reduce.statistics import var_mean as var_mean
+from gradwalk.ops.reduce.without_nan import nanmedian as nanmedian
+from gradwalk.ops.shape.copies import alias_copy as alias_copy
+from gradwalk.ops.shape.copies import as_strided_copy as as_strided_copy
+from gradwalk.ops.shape.copies import diagonal_copy as diagonal_copy
+from gradwalk.ops.shape.copies import expand_copy as expand_copy
+from gradwalk.ops.shape.copies import narrow_copy as narrow_copy
+from gradwalk.ops.shape.copies import permute_copy as permute_copy
+from gradwalk.ops.shape.copies import select_copy as select_copy
+from gradwalk.ops.shape.copies import split_copy as split_copy
+from gradwalk.ops.shape.copies import split_with_sizes_copy as split_with_sizes_copy
+from gradwalk.ops.shape.copies import squeeze_copy as squeeze_copy
+from gradwalk.ops.shape.copies import t_copy as t_copy
+from gradwalk.ops.shape.copies import transpose_copy as transpose_copy
+from gradwalk.ops.shape.copies import unbind_copy as unbind_copy
+from gradwalk.ops.shape.copies import unfold_copy as unfold_copy
+from gradwalk.ops.shape.copies import unsqueeze_copy as unsqueeze_copy
+from gradwalk.ops.shape.copies import view_copy as view_copy
 from gradwalk.ops.shape.joining import addr as addr
 from gradwalk.ops.shape.joining import block_diag as block_diag
 from gradwalk.ops.shape.joining import broadcast_tensors as broadcast_tensors
 from gradwalk.ops.shape.joining import cartesian_prod as cartesian_prod
 from gradwalk.ops.shape.joining import column_stack as column_stack
 from gradwalk.ops.shape.joining import combinations as combinations
+from gradwalk.ops.shape.joining import constant_pad_nd as constant_pad_nd
 from gradwalk.ops.shape.joining import cross as cross
 from gradwalk.ops.shape.joining import diagflat as diagflat
 from gradwalk.ops.shape.joining import dsplit as dsplit
@@ -255,6 +335,7 @@ from gradwalk.ops.shape.reshaping import cat as cat
 from gradwalk.ops.shape.reshaping import cat as concat
 from gradwalk.ops.shape.reshaping import cat as concatenate
 from gradwalk.ops.shape.reshaping import chunk as chunk
+from gradwalk.ops.shape.reshaping import chunk as unsafe_chunk
 from gradwalk.ops.shape.reshaping import clone as clone
 from gradwalk.ops.shape.reshaping import expand as expand
 from gradwalk.ops.shape.reshaping import flatten as flatten
@@ -263,11 +344,14 @@ from gradwalk.ops.shape.reshaping import pad as pad
 from gradwalk.ops.shape.reshaping import permute_to as permute
 from gradwalk.ops.shape.reshaping import reshape_to as reshape
 from gradwalk.ops.shape.reshaping import split as split
+from gradwalk.ops.shape.reshaping import split as unsafe_split
 from gradwalk.ops.shape.reshaping import squeeze as squeeze
 from gradwalk.ops.shape.reshaping import stack as stack
 from gradwalk.ops.shape.reshaping import transpose as swapdims
 from gradwalk.ops.shape.reshaping import transpose as transpose
 from gradwalk.ops.shape.reshaping import unsqueeze as unsqueeze
+from gradwalk.ops.shape.strides import as_strided as as_strided
+from gradwalk.ops.shape.strides import as_strided_scatter as as_strided_scatter
 
 __all__ = [
     "abs",
@@ -275,16 +359,20 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "addbmm",
     "addcdiv",
     "addcmul",
     "addmm",
     "addmv",
     "addr",
+    "adjoint",
+    "alias_copy",
     "all",
     "allclose",
     "amax",
     "amin",
     "aminmax",
+    "angle",
     "any",
     "arccos",
     "arccosh",
@@ -297,6 +385,9 @@ __all__ = [
     "argmin",
     "argsort",
     "argwhere",
+    "as_strided",
+    "as_strided_copy",
+    "as_strided_scatter",
     "asin",
     "asinh",
     "atan",
@@ -308,8 +399,10 @@ __all__ = [
     "baddbmm",
     "bincount",
     "bitwise_and",
+    "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
+    "bitwise_right_shift",
     "bitwise_xor",
     "block_diag",
     "bmm",
@@ -321,6 +414,9 @@ __all__ = [
     "cat",
     "cdist",
     "ceil",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_max",
@@ -329,8 +425,12 @@ __all__ = [
     "clone",
     "column_stack",
     "combinations",
+    "complex",
     "concat",
     "concatenate",
+    "conj",
+    "conj_physical",
+    "constant_pad_nd",
     "copysign",
     "corrcoef",
     "cos",
@@ -350,6 +450,8 @@ __all__ = [
     "diag_embed",
     "diagflat",
     "diagonal",
+    "diagonal_copy",
+    "diagonal_scatter",
     "diff",
     "digamma",
     "dist",
@@ -367,7 +469,9 @@ __all__ = [
     "exp",
     "exp2",
     "expand",
+    "expand_copy",
     "expm1",
+    "fill",
     "fix",
     "flatten",
     "flip",
@@ -380,25 +484,37 @@ __all__ = [
     "fmin",
     "fmod",
     "frac",
+    "frexp",
     "gather",
+    "gcd",
     "ge",
+    "geqrf",
     "ger",
+    "gradient",
     "greater",
     "greater_equal",
     "gt",
     "heaviside",
     "histc",
+    "histogram",
+    "histogramdd",
     "hsplit",
     "hstack",
     "hypot",
+    "i0",
+    "igamma",
+    "igammac",
+    "imag",
     "index_add",
     "index_copy",
     "index_fill",
     "index_put",
+    "index_reduce",
     "index_select",
     "inner",
     "inverse",
     "is_complex",
+    "is_conj",
     "is_floating_point",
     "is_nonzero",
     "is_same_size",
@@ -410,8 +526,11 @@ __all__ = [
     "isneginf",
     "isposinf",
     "isreal",
+    "istft",
     "kron",
     "kthvalue",
+    "lcm",
+    "ldexp",
     "le",
     "leaky_relu",
     "lerp",
@@ -435,9 +554,14 @@ __all__ = [
     "logit",
     "logsumexp",
     "lt",
+    "lu",
+    "lu_solve",
+    "lu_unpack",
     "masked_fill",
+    "masked_scatter",
     "masked_select",
     "matmul",
+    "matrix_exp",
     "matrix_power",
     "max",
     "maximum",
@@ -447,47 +571,71 @@ __all__ = [
     "min",
     "minimum",
     "mm",
+    "mode",
     "moveaxis",
     "movedim",
     "msort",
     "mul",
     "multiply",
     "mv",
+    "mvlgamma",
     "nan_to_num",
     "nanmean",
+    "nanmedian",
+    "nanquantile",
     "nansum",
     "narrow",
+    "narrow_copy",
     "ne",
     "neg",
     "negative",
+    "nextafter",
     "nonzero",
+    "nonzero_static",
     "norm",
     "not_equal",
     "numel",
+    "orgqr",
+    "ormqr",
     "outer",
     "pad",
+    "pca_lowrank",
+    "pdist",
     "permute",
+    "permute_copy",
+    "pinverse",
+    "polar",
     "polygamma",
     "positive",
     "pow",
     "prod",
+    "put",
+    "qr",
     "quantile",
     "rad2deg",
     "ravel",
+    "real",
     "reciprocal",
     "relu",
     "remainder",
+    "renorm",
     "repeat_interleave",
     "reshape",
+    "resolve_conj",
+    "resolve_neg",
     "roll",
     "rot90",
     "round",
     "row_stack",
     "rsqrt",
+    "rsub",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "searchsorted",
     "select",
+    "select_copy",
+    "select_scatter",
     "sgn",
     "sigmoid",
     "sign",
@@ -495,23 +643,31 @@ __all__ = [
     "sin",
     "sinc",
     "sinh",
+    "slice_scatter",
     "slogdet",
     "softmax",
     "softplus",
     "sort",
     "split",
+    "split_copy",
+    "split_with_sizes_copy",
     "sqrt",
     "square",
     "squeeze",
+    "squeeze_copy",
     "stack",
     "std",
     "std_mean",
+    "stft",
     "sub",
     "subtract",
     "sum",
+    "svd",
+    "svd_lowrank",
     "swapaxes",
     "swapdims",
     "t",
+    "t_copy",
     "take",
     "take_along_dim",
     "tan",
@@ -522,19 +678,31 @@ __all__ = [
     "topk",
     "trace",
     "transpose",
+    "transpose_copy",
     "trapezoid",
     "trapz",
+    "triangular_solve",
     "tril",
     "triu",
     "true_divide",
     "trunc",
     "unbind",
+    "unbind_copy",
     "unflatten",
+    "unfold_copy",
     "unique",
+    "unique_consecutive",
+    "unravel_index",
+    "unsafe_chunk",
+    "unsafe_split",
     "unsqueeze",
+    "unsqueeze_copy",
     "var",
     "var_mean",
     "vdot",
+    "view_as_complex",
+    "view_as_real",
+    "view_copy",
     "vsplit",
     "vstack",
     "where",

@@ -12,13 +12,17 @@ tensor([0.0039], requires_grad=True)
 """
 
 from gradwalk.optim import lr_scheduler as lr_scheduler
-from gradwalk.optim.adam import Adam, AdamW, NAdam, RAdam
-from gradwalk.optim.adaptive import Adadelta, Adagrad, RMSprop
+from gradwalk.optim import swa_utils as swa_utils
+from gradwalk.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam, SparseAdam
+from gradwalk.optim.adaptive import Adadelta, Adagrad, RMSprop, Rprop
+from gradwalk.optim.factored import Adafactor
 from gradwalk.optim.lbfgs import LBFGS
+from gradwalk.optim.muon import Muon
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.sgd import SGD
+from gradwalk.optim.sgd import ASGD, SGD
 
 __all__ = [
-    "Adadelta", "Adagrad", "Adam", "AdamW", "LBFGS", "NAdam", "Optimizer", "RAdam", "RMSprop",
-    "SGD", "lr_scheduler",
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam",
+    "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler",
+    "swa_utils",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Adam and its variants: AdamW, NAdam, RAdam."""
+"""Adam and its variants: AdamW, Adamax, NAdam, RAdam."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.nn.constructors import declared
-from gradwalk.optim.optimizer import Group, PerParameter, descent, follow
+from gradwalk.optim.optimizer import Group, Optimizer, PerParameter, descent, follow
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -183,6 +183,42 @@ class RAdam(_TwoMoments):
         else:
             np.multiply(m, rate, out=scratch)
         parameter -= scratch
+
+
+@declared
+class Adamax(_TwoMoments):
+    """Adam with the largest recent gradient in place of the root of the mean square.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.optim.Adamax([w], lr=0.1).step()
+    >>> w
+    tensor([0.9000], requires_grad=True)
+    """
+
+    _zeros: ClassVar = {"exp_avg": None, "exp_inf": None}
+    lr: Option[float] = 2e-3
+
+    def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
+        """One step, in place."""
+        beta1, beta2 = group["betas"]
+        m, largest = state["exp_avg"]._array, state["exp_inf"]._array
+        m *= beta1
+        m += gradient * (1 - beta1)
+        largest *= beta2
+        np.maximum(largest, np.abs(gradient) + group["eps"], out=largest)
+        parameter -= m / largest * (group["lr"] / (1 - beta1 ** state["step"]))
+
+
+class SparseAdam(Optimizer):
+    """Not here: gradients are dense. Use `Adam`."""
+
+    def __init__(self, params: Iterable[Any], *args: Any, **options: Any) -> None:
+        raise NotImplementedError(
+            "SparseAdam is for sparse gradients, and gradwalk's are dense: its lazy moments would "
+            "be those of Adam. Fix: use Adam."
+        )
 
 
 def _moments(gradient: Any, state: dict[str, Any], group: Group) -> tuple[Any, Any, Any]:

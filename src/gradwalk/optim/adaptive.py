@@ -1,4 +1,4 @@
-"""Optimizers that scale each step by past gradients: Adagrad, Adadelta, RMSprop."""
+"""Optimizers that scale each step by past gradients: Adagrad, Adadelta, RMSprop, Rprop."""
 
 from __future__ import annotations
 
@@ -142,3 +142,43 @@ class RMSprop(PerParameter):
         else:
             scratch *= group["lr"]
         parameter -= scratch
+
+
+@declared
+class Rprop(PerParameter):
+    """Steps of each element's own size, which grows while its gradient keeps its sign.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.optim.Rprop([w], lr=0.1).step()
+    >>> w
+    tensor([0.9000], requires_grad=True)
+    """
+
+    lr: Option[float] = 1e-2
+    etas: Option[tuple[float, float]] = (0.5, 1.2)  # factors of a step that turned, and did not
+    step_sizes: Option[tuple[float, float]] = (1e-6, 50)  # the smallest and the largest
+    _: KW_ONLY
+    capturable: Option[bool] = False
+
+    def _construct(self, **options: Any) -> None:
+        down, up = options["etas"]
+        if not 0 < down < 1 < up:
+            raise ValueError(f"etas are below and above 1, not {options['etas']}")
+        super()._construct(**options)
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, no gradient, and the first size of a step."""
+        size = new_state(parameter, group["lr"])
+        return {"step": 0, "prev": new_state(parameter), "step_size": size}
+
+    def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
+        """One step, in place; an element whose gradient turned waits."""
+        before, sizes = state["prev"]._array, state["step_size"]._array
+        (down, up), (least, most) = group["etas"], group["step_sizes"]
+        turn = gradient * before
+        sizes *= np.where(turn > 0, up, np.where(turn < 0, down, 1.0)).astype(sizes.dtype)
+        np.minimum(np.maximum(sizes, least), most, out=sizes)
+        before[...] = np.where(turn < 0, 0.0, gradient)
+        parameter -= np.sign(before) * sizes

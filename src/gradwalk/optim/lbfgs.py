@@ -12,6 +12,7 @@ from gradwalk.engine.modes import enable_grad, quietly
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.nn.constructors import declared
+from gradwalk.ops.elementwise.complex_numbers import as_pairs
 from gradwalk.optim.line_search import strong_wolfe
 from gradwalk.optim.optimizer import Array, Optimizer
 from gradwalk.tensors.apply import wrap
@@ -74,7 +75,9 @@ class LBFGS(Optimizer):
             first = loss if first is None else first
             state["func_evals"] += 1
             flat = [
-                np.zeros(p._array.size, p.dtype) if p._grad is None else p._grad._array.ravel()
+                np.zeros(_numbers(p).size, _numbers(p).dtype)
+                if p._grad is None
+                else _numbers(p._grad).ravel()
                 for p in parameters
             ]
             return float(loss), np.concatenate(flat)
@@ -83,7 +86,7 @@ class LBFGS(Optimizer):
             offset = 0
             for p, array in zip(parameters, start):
                 piece = d[offset : offset + array.size].reshape(array.shape)
-                quietly(np.add, array, piece * t, out=p._array)
+                quietly(np.add, array, piece * t, out=_numbers(p))
                 touch(p._array, *here)
                 offset += array.size
 
@@ -103,7 +106,7 @@ class LBFGS(Optimizer):
             slope = float(gradient @ d)
             if slope > -lowest_change:
                 break
-            start = [p._array.copy() for p in parameters]
+            start = [_numbers(p).copy() for p in parameters]
             if group["line_search_fn"] is not None:
 
                 def along(t: float, start: list[Array] = start, d: Array = d) -> Any:
@@ -128,6 +131,11 @@ class LBFGS(Optimizer):
             ):
                 break
         return first
+
+
+def _numbers(tensor: Any) -> Array:
+    """The real numbers that a tensor consists of, in its own memory."""
+    return as_pairs(tensor._array)
 
 
 def _direction(state: dict[str, Any], gradient: Array, size: int) -> Array:

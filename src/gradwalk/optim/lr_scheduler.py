@@ -25,14 +25,15 @@ from types import FunctionType
 from typing import Any
 
 from gradwalk.nn.constructors import declared
-from gradwalk.optim.one_cycle import OneCycleLR
+from gradwalk.optim.cyclic import CyclicLR, OneCycleLR
 from gradwalk.optim.optimizer import Optimizer
 from gradwalk.optim.plateau import ReduceLROnPlateau
 from gradwalk.optim.schedule_base import LRScheduler, per_group
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
-    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR",
+    "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
+    "MultiplicativeLR",
     "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 

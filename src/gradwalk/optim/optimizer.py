@@ -15,7 +15,8 @@ from gradwalk.engine.modes import state as modes
 from gradwalk.graph.source import caller, source_line
 from gradwalk.graph.versions import touch
 from gradwalk.nn.constructors import declared
-from gradwalk.ops.core.dtypes import float32, is_half
+from gradwalk.ops.core.dtypes import LAST_PLAIN, float32, is_complex_dtype, is_half
+from gradwalk.ops.elementwise.complex_numbers import as_pairs
 from gradwalk.optim.hooks import OptimizerHooks, watched
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import device_of, placed
@@ -47,6 +48,7 @@ class Optimizer(OptimizerHooks):
     """
 
     _flat_state = False  # whether state is kept for all parameters together, as one vector
+    _own_shapes = False  # whether state has other shapes than its parameter
     _was_on_device = False  # whether a parameter was once elsewhere than on the CPU
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -142,25 +144,30 @@ class Optimizer(OptimizerHooks):
         return loss
 
     def _update(self, parameters: list[Tensor], group: Group) -> None:
-        """`update`; of half parameters in float32, so that a step rounds each of them once."""
+        """`update`; of half parameters in float32, so that a step rounds each of them once, and of
+        complex ones as pairs of real numbers, as in PyTorch."""
         self._follow(parameters)
-        halves = [p for p in parameters if is_half(p._array.dtype)]
-        if not halves:
+        unusual = [p for p in parameters if p._array.dtype.num > LAST_PLAIN]
+        if not unusual:
             self.update(parameters, group)
             return
         tensors: list[Any] = [
-            t for p in halves for t in (p, p._grad, *self._state_tensors(p, group))
+            t for p in unusual for t in (p, p._grad, *self._state_tensors(p, group))
         ]
-        kept = [(t, t._array) for t in tensors if is_half(t._array.dtype)]
+        kept = [(t, t._array) for t in tensors if t._array.dtype.num > LAST_PLAIN]
         try:
             for tensor, array in kept:
-                tensor._array = array.astype(float32)
+                tensor._array = array.astype(float32) if is_half(array.dtype) else as_pairs(array)
             self.update(parameters, group)
         finally:
             for tensor, array in kept:
                 if tensor._array is not array:
-                    array[...] = tensor._array
+                    as_pairs(array)[...] = tensor._array
                     tensor._array = array
+            for p in unusual:  # state that this step made
+                for made in self._state_tensors(p, group):
+                    if is_complex_dtype(p.dtype) and made.shape == (*p.shape, 2):
+                        made._array = made._array.view(p.dtype)[..., 0]
 
     def _follow(self, parameters: list[Tensor]) -> None:
         """Bring state to parameters that were moved to another device since the last step."""
@@ -268,9 +275,9 @@ class Optimizer(OptimizerHooks):
         if isinstance(value, list):
             return [self._loaded(v, parameter, name) for v in value]
         array = as_array(value)
-        if array.ndim == 0 and (parameter.ndim or name in ("step", "mu_product")):
+        if array.ndim == 0 and (parameter.ndim or name in ("step", "mu_product", "eta", "mu")):
             return array.item()
-        if array.shape != parameter.shape and not self._flat_state:
+        if array.shape != parameter.shape and not (self._flat_state or self._own_shapes):
             raise ValueError(f"{name} has the shape {array.shape}, its parameter {parameter.shape}")
         if parameter.is_cpu:
             return wrap(np.array(array, parameter.dtype))
@@ -300,7 +307,7 @@ class PerParameter(Optimizer):
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step of each parameter, in place."""
-        move, plain = self.move, not group["maximize"] and not group["weight_decay"]
+        move, plain = self.move, not group["maximize"] and not group.get("weight_decay")
         for p in parameters:
             state = self.state_of(p, group)
             state["step"] += 1
@@ -335,7 +342,7 @@ def descent(parameter: Array, gradient: Array, group: Group) -> Array:
     """
     if group["maximize"]:
         gradient = np.negative(gradient)
-    decay = group["weight_decay"]
+    decay = group.get("weight_decay")
     if not decay:
         return gradient
     if group.get("decoupled_weight_decay"):
@@ -373,7 +380,7 @@ def _check(group: Group) -> None:
     """Reject options that make no sense, as PyTorch does."""
     for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "momentum_decay", "alpha"):
         value = group.get(name, 0)
-        if not value >= 0:
+        if not isinstance(value, tuple) and not value >= 0:
             raise ValueError(f"{name} must be at least 0, not {value}")
     for i, beta in enumerate(group.get("betas", ())):
         if not 0 <= beta < 1:

@@ -1,10 +1,10 @@
-"""Stochastic gradient descent."""
+"""Stochastic gradient descent, and its average."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
 from dataclasses import InitVar as Option
-from typing import Any
+from typing import Any, ClassVar
 
 from gradwalk.graph.abstract import own_copy
 from gradwalk.nn.constructors import declared
@@ -64,3 +64,41 @@ class SGD(PerParameter):
                 else:
                     gradient = buffer._array
             parameter -= gradient * lr
+
+
+@declared
+class ASGD(PerParameter):
+    """Gradient descent whose mean over the steps is kept: `state[p]["ax"]`.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.optim.ASGD([w], lr=0.25).step()
+    >>> w
+    tensor([0.5000], requires_grad=True)
+    """
+
+    _zeros: ClassVar = {"ax": None}
+    lr: Option[float] = 1e-2
+    lambd: Option[float] = 1e-4
+    alpha: Option[float] = 0.75
+    t0: Option[float] = 1e6
+    weight_decay: Option[float] = 0
+    _: KW_ONLY
+    capturable: Option[bool] = False
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, the first rate, and the weight of the next parameter in the mean."""
+        return {"eta": group["lr"], "mu": 1.0} | super().fresh_state(parameter, group)
+
+    def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
+        """One step, in place."""
+        step, eta, mean = state["step"], state["eta"], state["ax"]._array
+        parameter *= 1 - group["lambd"] * eta
+        parameter -= gradient * eta
+        if step - 1 - group["t0"] > 1:  # before, the mean is the last parameter
+            mean += (parameter - mean) * state["mu"]
+        else:
+            mean[...] = parameter
+        state["eta"] = group["lr"] / (1 + group["lambd"] * group["lr"] * step) ** group["alpha"]
+        state["mu"] = 1 / max(1, step - group["t0"])

@@ -40,12 +40,12 @@ def tensor_text(array: Array, suffixes: Sequence[str] = (), prefix: str = "tenso
 
     summarised = array.size > SUMMARISE_ABOVE
     shown = _edges(array) if summarised else array
-    spell, width = _speller(shown)
+    cell, width = _cell(shown)
     if array.ndim == 0:
-        return _with_suffixes(prefix + spell(array.item()).rjust(width), suffixes, indent)
+        return _with_suffixes(prefix + cell(array.item()), suffixes, indent)
 
     gaps = [summarised and length > 2 * EDGE_ITEMS for length in array.shape]
-    body = _brackets(shown.tolist(), gaps, lambda value: spell(value).rjust(width), width, indent)
+    body = _brackets(shown.tolist(), gaps, cell, width, indent)
     return _with_suffixes(prefix + body, suffixes, indent)
 
 
@@ -56,6 +56,21 @@ def _edges(array: Array) -> Array:
             kept = [*range(EDGE_ITEMS), *range(length - EDGE_ITEMS, length)]
             array = array.take(kept, axis=axis)
     return array
+
+
+def _cell(shown: Array) -> tuple[Spell, int]:
+    """How one element is written in its column, and the width of the column."""
+    if not np.iscomplexobj(shown):
+        spell, width = _speller(shown)
+        return lambda value: spell(value).rjust(width), width
+    (real, width), (imaginary, more) = _speller(shown.real), _speller(shown.imag)
+
+    def pair(value: complex) -> str:
+        second = imaginary(value.imag)
+        sign = "" if second[0] in "+-" else "+"
+        return f"{real(value.real).rjust(width)}{sign}{second}j"
+
+    return pair, width + more + 1
 
 
 def _speller(shown: Array) -> tuple[Spell, int]:

@@ -47,10 +47,9 @@ class Generator:
         """The random stream; created on first use, because importing np.random takes time."""
         if self._stream is None:
             self._begin(_unknown_seed())
-        if modes.here.tracer is not None:
-            traced: Stream = modes.here.tracer.stream(self)
-            return traced
-        return self._stream  # type: ignore[return-value]
+        here = modes.here
+        stream: Any = self._stream if here.tracer is None else here.tracer.stream(self)
+        return stream if here.level is None else here.level.stream(stream)
 
     def manual_seed(self, seed: int, *, like: str | None = None) -> Generator:
         """Start the stream again from `seed`; `like` may switch to PyTorch's stream."""

@@ -5,11 +5,14 @@ None of them passes a gradient on: a draw is not differentiable in its parameter
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import numpy as np
 
+from gradwalk.engine.modes import current
 from gradwalk.graph.abstract import is_array, numbers_of
 from gradwalk.ops.core.dtypes import (
     category,
@@ -18,8 +21,10 @@ from gradwalk.ops.core.dtypes import (
     float64,
     get_default_dtype,
     is_bfloat16,
+    is_complex_dtype,
     is_floating,
     is_half,
+    part_of,
 )
 from gradwalk.ops.core.halves import widened
 from gradwalk.ops.shape.reshaping import sizes_of
@@ -56,6 +61,11 @@ def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
     return kind
 
 
+def _pairs(draw: Any, size: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Complex numbers whose parts are drawn one after the other."""
+    return draw((*size, 2), part_of(dtype)).view(dtype)[..., 0]
+
+
 @makes_leaf
 def rand(
     *sizes: Any,
@@ -64,9 +74,10 @@ def rand(
     **options: Unpack[LeafOptions],
 ) -> Tensor:
     """Uniform in [0, 1)."""
-    kind = _float("rand", options.get("dtype"))
-    drawn = _stream(generator).uniform(sizes_of(sizes, size), kind)
     wanted = np.dtype(options.get("dtype") or get_default_dtype())
+    if is_complex_dtype(wanted):
+        return leaf(_pairs(_stream(generator).uniform, sizes_of(sizes, size), wanted), **options)
+    drawn = _stream(generator).uniform(sizes_of(sizes, size), _float("rand", wanted))
     if is_half(wanted):  # only steps that it has: rounding to the nearest would give 1
         step = 2.0**-8 if is_bfloat16(wanted) else 2.0**-11
         drawn = (drawn - drawn % step).astype(wanted)
@@ -86,9 +97,11 @@ def randn(
     >>> gw.randn(2, 3).shape
     (2, 3)
     """
-    kind = _float("randn", options.get("dtype"))
-    drawn = _stream(generator).normal(sizes_of(sizes, size), kind)
     wanted = np.dtype(options.get("dtype") or get_default_dtype())
+    if is_complex_dtype(wanted):  # as in PyTorch: both parts together have variance 1
+        drawn = _pairs(_stream(generator).normal, sizes_of(sizes, size), wanted)
+        return leaf(drawn * wanted.type(math.sqrt(0.5)), **options)
+    drawn = _stream(generator).normal(sizes_of(sizes, size), _float("randn", wanted))
     return leaf(drawn.astype(wanted) if is_half(wanted) else drawn, **options)
 
 
@@ -262,6 +275,13 @@ def multinomial(
     >>> gw.multinomial(gw.tensor([0.0, 3.0, 0.0]), 1)
     tensor([1])
     """
+    level = current().level
+    if level is not None:  # inside vmap: one row for each sample, or several
+        again = partial(
+            multinomial, num_samples=num_samples, replacement=replacement, generator=generator
+        )
+        drawn: Tensor = level.drawn_by_row(again, input)
+        return drawn
     weights = np.asarray(input.detach()._array)
     if weights.ndim not in (1, 2):
         raise ValueError(f"multinomial takes a vector or a matrix, not shape {weights.shape}")
@@ -344,6 +364,39 @@ class RandomMethods:
             return drawn if lambd == 1 else drawn / kind.type(lambd)
 
         return _drawn(self, "exponential_", draw)
+
+    def cauchy_(
+        self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+    ) -> Self:
+        """Every element becomes Cauchy with this median and half width."""
+        if not sigma > 0:
+            raise ValueError(f"cauchy_: a half width is above 0, not {sigma}")
+        stream = _stream(generator)
+
+        def draw(size: Any, kind: np.dtype[Any]) -> Any:
+            turns = stream.uniform(size, kind, -0.5, 0.5)
+            return (median + sigma * np.tan(np.pi * turns)).astype(kind)
+
+        return _drawn(self, "cauchy_", draw)
+
+    def log_normal_(
+        self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+    ) -> Self:
+        """Every element becomes exp of a normal number with this mean and standard deviation."""
+        if not std > 0:
+            raise ValueError(f"log_normal_: a standard deviation is above 0, not {std}")
+        stream = _stream(generator)
+        return _drawn(
+            self, "log_normal_", lambda size, kind: np.exp(_normal(stream, size, kind, mean, std))
+        )
+
+    def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
+        """Every element becomes the number of trials, each with probability p, up to a success."""
+        if not 0 < p < 1:
+            raise ValueError(f"geometric_: a probability between 0 and 1, not {p}")
+        me: Any = self
+        fractions = _stream(generator).uniform(me.shape, np.dtype(np.float64), 0.0, 1.0)
+        return me.copy_(wrap(np.floor(np.log1p(-fractions) / np.log1p(-p)) + 1))
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
         """Every element becomes 1 with probability p (a number, or a tensor of them), else 0."""

@@ -16,17 +16,20 @@ from gradwalk.graph.source import caller
 from gradwalk.graph.versions import View, clock, owner_of
 from gradwalk.ops.core.check import check_use
 from gradwalk.ops.core.dtypes import (
+    LAST_PLAIN,
     bool_,
     category,
     float32,
     get_default_dtype,
+    has_gradients,
     held_by,
+    is_complex_dtype,
     is_floating,
-    is_half,
     result_dtype,
 )
 from gradwalk.ops.core.halves import FACTORS, PRODUCTS, computed, half_of
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.network.convolution import is_batch_last
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.scalar.value import Value, value_beside_tensor
 from gradwalk.tensors.autocast import autocast_operands
@@ -57,7 +60,7 @@ def refresh(tensor: Any) -> None:
     if owner_of(view.base._array) is not owner_of(tensor._array):  # x.data = ... moved the base
         tensor._view = None
         return
-    if view.lock:
+    if view.base._view is not None or view.lock:
         if current().grad_enabled:
             raise stale_view(tensor, view)
         return
@@ -86,7 +89,7 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
     """An operand that is not a Tensor: a Python number stays weak, an array becomes a tensor."""
     if isinstance(value, np.generic):
         value = value.item()  # NumPy scalars are as weak as Python's
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float, complex)):
         return value
     if isinstance(value, AbstractNumber):
         return current().tracer.number_beside(value, args)
@@ -97,8 +100,6 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
         return wrap(np.asarray(value))
     if isinstance(value, Value):
         raise value_beside_tensor(op.name, value, next(a for a in args if isinstance(a, Tensor)))
-    if isinstance(value, complex):
-        raise TypeError("complex numbers are not supported: gradwalk is about real derivatives")
     raise TypeError(
         f"{op.name} of a Tensor and a {type(value).__name__}: expected a Tensor, a number or an "
         "ndarray"
@@ -111,7 +112,7 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     dtype = result_dtype(
         args[i]._array if isinstance(args[i], Tensor) else args[i] for i in positions
     )
-    if op.to_float and not is_floating(dtype):
+    if op.to_float and not has_gradients(dtype):
         dtype = get_default_dtype()
     promoted = list(args)
     if not any(isinstance(args[i], Tensor) for i in positions):  # where(condition, 1.0, 0.0)
@@ -142,40 +143,49 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
     here = current()
-    machine = here.tracer or machine_of(args)
-    if machine is not here.tracer:
+    machine = machine_of(args)
+    batched = machine is not None and machine.depth > 0
+    if batched:
+        args = machine.lifted(args)
+    elif here.tracer is not None:
+        machine = here.tracer
+    elif machine is not None:
         machine.check_devices(op, args)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
     if here.autocast is not None:
         args = autocast_operands(here, op, args, machine)
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
-    compute = op.forward
+    compute = op.native or op.forward
     if machine is not None:
         machine.capture(*args)
         if not op.array_only:
             compute = machine.forward(op)
-        elif (whole := machine.whole(op)) is not None:
+        elif (whole := machine.whole(op, args)) is not None:
             op, compute = whole, whole.forward  # made of ops of the machine
         else:  # its definition in other ops can be compiled, and differentiated
             return _expanded(machine, op, args, attrs)
+    elif op.view:
+        row_major(args[0])
     arrays = []
-    needs = half = False
+    needs = unusual = False
     for argument in args:
         if isinstance(argument, Tensor):
             if argument._view is not None:
                 refresh(argument)
             array = argument._array
             arrays.append(array)
-            half = half or (array.dtype not in FLOATS and is_half(array.dtype))
+            unusual = unusual or array.dtype.num > LAST_PLAIN
             needs = needs or argument._requires_grad or argument._node is not None
         else:
             arrays.append(argument)
-    watcher = here.watcher
+    watcher = None if batched else here.watcher  # of vmap, it sees the ops on all samples
+    if unusual:
+        op = _for_unusual(op, arrays, machine, watcher)
     if watcher is not None:
         watcher.began()
     try:
-        if half and machine is None:
+        if unusual and machine is None:
             result = quietly(computed, op, arrays, attrs)
         else:
             result = quietly(compute, *arrays, **attrs)
@@ -192,6 +202,19 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if watcher is not None:
         watcher.made(op, edges, attrs, outputs if op.multiple else (outputs,), code, position)
     return outputs
+
+
+def _for_unusual(op: Op, arrays: Sequence[Any], machine: Any, watcher: Any) -> Op:
+    """The op for operands of which some are halves or complex."""
+    if (machine is not None or watcher is not None) and any(
+        is_complex_dtype(a.dtype) for a in arrays if hasattr(a, "dtype")
+    ):
+        where = "a recording" if machine is None else "vmap, compiled code and code on a device"
+        raise NotImplementedError(
+            f"{op.name} of complex numbers: {where} cannot hold them yet.\nFix: run this part "
+            "eagerly on the CPU, or compute with pairs of real numbers (gradwalk.view_as_real)."
+        )
+    return op.for_operands(arrays)
 
 
 def _expanded(machine: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -213,11 +236,16 @@ def _expanded(machine: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]
 
 
 def machine_of(things: Sequence[Any]) -> Any:
-    """What computes with tensors on a device; None if NumPy does."""
+    """What computes with batched tensors, of the innermost vmap, or with tensors on a device; None
+    if NumPy does."""
+    found: Any = None
     for thing in things:
-        if isinstance(thing, Tensor) and thing._array.__class__ is not np.ndarray:
-            return thing._array.machine if thing._array.on_device else None
-    return None
+        if isinstance(thing, Tensor) and not isinstance(thing._array, (np.ndarray, np.generic)):
+            array: Any = thing._array
+            deeper = array.depth > (0 if found is None else found.depth)
+            if deeper or (found is None and array.on_device):
+                found = array.machine
+    return found
 
 
 def _unrecorded(
@@ -259,10 +287,18 @@ def _results(op: Op, result: Any) -> list[Any]:
     ]
 
 
-def keep_layout(tensor: Any) -> None:
-    """From now on others use this memory: `view` may not move the tensor to another order."""
-    if tensor._array.ndim > 2 and not tensor._array.flags.c_contiguous:
-        tensor._keeps_layout = True
+def row_major(tensor: Any) -> None:
+    """Before others share the memory of a result: a convolution leaves the batch last, and
+    PyTorch's programs count on views of rows.
+
+    Every place that hands out the memory of a tensor calls this first: later the tensor cannot
+    move without its views. A tensor on the memory of another one has `_view` or `_keeps_layout`.
+    """
+    array = tensor._array
+    if array.__class__ is not np.ndarray or array.ndim < 3 or array.flags.c_contiguous:
+        return
+    if tensor._view is None and not tensor._keeps_layout and is_batch_last(array):
+        tensor._array = np.ascontiguousarray(array)
 
 
 def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int) -> None:
@@ -270,7 +306,6 @@ def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int
     array, other = tensor._array, source._array
     if array is not other and (array.base is None or owner_of(array) is not owner_of(other)):
         return
-    keep_layout(source)
     link = ((op, attrs, index),)
     above = source._view
     lock = "" if current().grad_enabled else "it was made inside no_grad()"
@@ -336,7 +371,7 @@ def record(
     outputs = []
     for index, array in enumerate(results[:count]):
         # An integer output, such as the indices of max, has no gradient.
-        flows = array.dtype in FLOATS or is_floating(array.dtype)
+        flows = array.dtype in FLOATS or has_gradients(array.dtype)
         tensor = wrap(array, node if flows else None, index)
         if op.view:
             _hang_on(tensor, args[0], op, attrs, index)

@@ -10,7 +10,14 @@ from typing import Any, Unpack
 import numpy as np
 
 from gradwalk.engine.modes import state
-from gradwalk.ops.core.dtypes import category, get_default_dtype, is_floating
+from gradwalk.ops.core.dtypes import (
+    category,
+    complex_of,
+    get_default_dtype,
+    has_gradients,
+    is_complex_dtype,
+    is_floating,
+)
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.devices import CPU
@@ -19,8 +26,8 @@ from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy",
-    "full", "full_like", "is_tensor", "linspace", "logspace", "ones", "ones_like", "tensor",
-    "tril_indices", "triu_indices", "zeros", "zeros_like",
+    "frombuffer", "full", "full_like", "is_tensor", "linspace", "logspace", "ones", "ones_like",
+    "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
 
 Dtype = Any
@@ -45,6 +52,8 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
         if dtype is None and (array.dtype == np.float64 or array.size == 0):
             numpy_scalar = isinstance(data, np.generic)
             array = array if numpy_scalar and array.size else array.astype(get_default_dtype())
+        elif dtype is None and is_complex_dtype(array.dtype) and not isinstance(data, np.generic):
+            array = array.astype(complex_of(get_default_dtype()))
     if array.dtype.kind in "OUSMmV" and not is_floating(array.dtype):
         raise TypeError(f"a tensor cannot hold {type(data).__name__} data ({array.dtype})")
     category(array.dtype)
@@ -87,10 +96,20 @@ def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
 
 @makes_leaf
 def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions]) -> Tensor:
-    """The data as a tensor; copied if `copy` is true, otherwise only if necessary."""
+    """The data as a tensor; copied if `copy` is true, otherwise only if necessary.
+
+    A tensor that changes in nothing is returned itself. It needs a gradient as before, unless
+    `requires_grad` says otherwise.
+    """
     dtype = options.get("dtype")
-    if isinstance(obj, Tensor) and not copy:
-        return obj.to(dtype, device=options.get("device"))
+    if isinstance(obj, Tensor):
+        wanted = options.get("requires_grad", obj.requires_grad)
+        made = obj.to(dtype, device=options.get("device"), copy=bool(copy))
+        if copy is False and made is not obj:
+            raise ValueError("asarray: another dtype or device needs a copy, and copy is False")
+        if wanted == made.requires_grad:
+            return made
+        return made.requires_grad_(wanted) if made.is_leaf else made.detach()
     number = isinstance(obj, np.ndarray) and not obj.ndim  # which PyTorch copies here
     return leaf(_of_data(obj, dtype, copy=bool(copy) or number), **options)
 
@@ -102,6 +121,19 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     category(array.dtype)
     plain = np.asarray(array)  # of a memmap or a matrix, the plain array in it
     return leaf(plain if state.here.tracer is None else state.here.tracer.array(plain), device=CPU)
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A vector on the memory of bytes, an `array.array` or anything else that is a buffer.
+
+    >>> import array, gradwalk as gw
+    >>> gw.frombuffer(array.array("i", [1, 2, 3]), dtype=gw.int32, offset=4)
+    tensor([2, 3], dtype=gradwalk.int32)
+    """
+    array = np.frombuffer(buffer, np.dtype(dtype), count, offset)
+    return from_numpy(array).requires_grad_(requires_grad)
 
 
 def from_dlpack(other: Any) -> Tensor:
@@ -140,6 +172,13 @@ def full(size: Any, fill_value: Any, **options: Unpack[LeafOptions]) -> Tensor:
         options["dtype"] = _of_data(fill_value, None, copy=False).dtype
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return filled(partial(np.full, fill_value=value), sizes_of((size,)), **options)
+
+
+@makes_leaf
+def scalar_tensor(s: Any, **options: Unpack[LeafOptions]) -> Tensor:
+    """A 0-d tensor of one number, a float unless `dtype` says otherwise."""
+    options.setdefault("dtype", get_default_dtype())
+    return full((), s, **options)
 
 
 @makes_leaf
@@ -206,7 +245,7 @@ def _number(name: str, given: Any) -> Any:
 def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) -> Any:
     """Evenly spaced numbers, counted from the nearer end as in PyTorch; of integers whole ends."""
     first, last = _number(name, start), _number(name, end)
-    if not is_floating(kind):
+    if not has_gradients(kind):
         first, last = int(first), int(last)
     count = operator.index(steps)
     if count < 0:
@@ -236,6 +275,22 @@ def logspace(
     with np.errstate(all="ignore"):  # inf is an answer
         numbers = np.power(float(base), _spaced("logspace", start, end, steps, kind)).astype(kind)
     return leaf(numbers, **options)
+
+
+@makes_leaf
+def fftfreq(n: int, d: float = 1.0, **options: Unpack[LeafOptions]) -> Tensor:
+    """The frequencies of `fft.fft` of n samples that are `d` apart: 0, 1, ..., −1 over n·d.
+
+    >>> fftfreq(4)
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
+    return leaf(np.fft.fftfreq(n, d).astype(_float(options.get("dtype"))), **options)
+
+
+@makes_leaf
+def rfftfreq(n: int, d: float = 1.0, **options: Unpack[LeafOptions]) -> Tensor:
+    """The frequencies of `fft.rfft` of n samples that are `d` apart."""
+    return leaf(np.fft.rfftfreq(n, d).astype(_float(options.get("dtype"))), **options)
 
 
 @makes_leaf

@@ -18,15 +18,24 @@ from gradwalk.engine.modes import current, quietly
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
-from gradwalk.ops.core.dtypes import category, held_by, is_floating, is_half, result_dtype
+from gradwalk.ops.core.dtypes import (
+    category,
+    has_gradients,
+    held_by,
+    is_complex_dtype,
+    is_half,
+    result_dtype,
+)
 from gradwalk.ops.core.halves import computed
 from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import in_place_method_of
 from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.index import indexing
+from gradwalk.ops.shape import reshaping
+from gradwalk.ops.shape.joining import t
 from gradwalk.ops.shape.reshaping import cast
-from gradwalk.tensors.apply import move_retained, operand, record, refresh, wrap
+from gradwalk.tensors.apply import machine_of, move_retained, operand, record, refresh, wrap
 from gradwalk.tensors.moving import move
 
 _ALL: Any = ("...",)
@@ -46,16 +55,21 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
             array = argument._array
             if array.__class__ is not np.ndarray and array.on_device and here.tracer is None:
                 array.machine.check_devices(op, (target, *args), target)
+    level = machine_of((target, *args))
+    if level is not None and level.depth:
+        level.check_target(target, op)
+        args = level.lifted(args)
     view = target._view
     if view is not None and owner_of(view.base._array) is not owner_of(target._array):
         target._view = None  # x.data = ... gave the base other memory
     if op is not indexing.setitem:
         args = _fit_dtype(target, op, args)
+    op = _for_complex(target, op, args)
     arrays = [a._array if _is_tensor(a) else a for a in args]
     wants = tuple([_is_tensor(a) and a.requires_grad for a in args])
     if here.grad_enabled:
         _refuse(target, op, any(wants))
-    needs = here.grad_enabled and any(wants) and is_floating(target._array.dtype)
+    needs = here.grad_enabled and any(wants) and has_gradients(target._array.dtype)
     if needs:
         if here.tracer is not None:
             here.tracer.records_write(target)
@@ -107,7 +121,7 @@ def _kept(target: Any, op: Op, wants: tuple[bool, ...], arrays: list[Any]) -> li
 
 
 def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
-    if isinstance(array, (int, float)):
+    if isinstance(array, (int, float, complex)):
         return False
     # NumPy says that arrays without elements share no memory, but they share a stamp.
     return np.may_share_memory(array, target) or owner_of(array) is owner_of(target)
@@ -162,7 +176,7 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if not op.promotes:
         return args
     result = result_dtype(a._array if _is_tensor(a) else a for a in args)
-    if op.to_float and not is_floating(result):
+    if op.to_float and not has_gradients(result):
         raise TypeError(f"{op.name} in place on a {target.dtype} tensor would not fit its integers")
     if category(result) > category(target.dtype):
         raise TypeError(
@@ -172,6 +186,20 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     # Compute in wider integers where an operand has them: int8 // 300 is not int8 // 44.
     common = result if result.kind in "iu" else target.dtype
     return tuple(_in_dtype(a, common) for a in args)
+
+
+def _for_complex(target: Any, op: Op, args: tuple[Any, ...]) -> Op:
+    """The op for the dtypes of its operands; real and complex results do not fit one another."""
+    kinds = [a for a in args if getattr(a, "dtype", target.dtype).kind == "c"]
+    if not kinds and complex not in map(type, args):
+        return op
+    chosen = op.for_operands(args)
+    if not is_complex_dtype(target.dtype) or (callable(chosen.gives) and chosen is not op):
+        raise TypeError(
+            f"the result of {op.name} cannot be stored in place in a {target.dtype} tensor; use "
+            "the out-of-place form, or .real"
+        )
+    return chosen
 
 
 def _in_dtype(argument: Any, dtype: np.dtype[Any]) -> Any:
@@ -260,9 +288,33 @@ follow(_equip)
 OPERATORS = {
     **{"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "pow": "pow_"},
     **{"and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_"},
+    **{"lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_"},
 }
 for _operator, _method in OPERATORS.items():
     setattr(InPlaceMethods, f"__i{_operator}__", getattr(InPlaceMethods, _method))
+
+
+def _reshaped(target: Any, function: Callable[..., Any], *args: Any) -> Any:
+    """Make a tensor the view that a function returns of it.
+
+    If it owned its memory, a tensor that nobody sees owns it now.
+    """
+    if current().tracer is not None:
+        raise NotImplementedError(
+            f"{function.__name__}_ inside a compiled function.\n"
+            f"Fix: x = x.{function.__name__}(...), which shares the memory as well."
+        )
+    result = function(target, *args)
+    if current().grad_enabled:
+        _refuse(target, result._view.chain[-1][0], target.requires_grad)
+    if target._view is None:
+        owner = wrap(target._array)
+        owner._node, owner._index = target._node, target._index
+        result = function(owner, *args)
+    move_retained(target, result._node, result._index)
+    target._set(result._array, result._node, result._index)
+    target._view = result._view
+    return target
 
 
 class InPlace(InPlaceMethods):
@@ -277,6 +329,31 @@ class InPlace(InPlaceMethods):
         elif not arrays and _is_tensor(value):
             value = _brought(value, self)
         write(self, indexing.setitem, (self, value, *arrays), {"index": fixed})
+
+    def squeeze_(self, dim: Any = None) -> Self:
+        """`squeeze`, in place."""
+        return _reshaped(self, reshaping.squeeze, dim)
+
+    def unsqueeze_(self, dim: int) -> Self:
+        """`unsqueeze`, in place."""
+        return _reshaped(self, reshaping.unsqueeze, dim)
+
+    def t_(self) -> Self:
+        """`t`, in place."""
+        return _reshaped(self, t)
+
+    def transpose_(self, dim0: int, dim1: int) -> Self:
+        """`transpose`, in place."""
+        return _reshaped(self, reshaping.transpose, dim0, dim1)
+
+    swapdims_ = swapaxes_ = transpose_
+
+    def resize_(self, *sizes: Any, memory_format: Any = None) -> Self:
+        """Not supported: memory has the size it was made with."""
+        raise NotImplementedError(
+            f"resize_ of {name_of(self)}: a tensor keeps the number of its elements.\n"
+            "Fix: x = x.reshape(...) for the same elements, x = gradwalk.empty(...) for others."
+        )
 
     def fill_(self, value: Any) -> Self:
         """Every element becomes `value`."""

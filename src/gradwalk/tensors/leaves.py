@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypedDict, TypeVar
 
-from gradwalk.engine.modes import state
+from gradwalk.engine.modes import inside_vmap, state
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.dtypes import category, get_default_dtype
 from gradwalk.tensors import devices
@@ -31,15 +31,20 @@ def leaf(array: Any, requires_grad: bool = False, device: Any = None, dtype: Any
     category(array.dtype)
     where = devices.default.get() if device is None else device
     tracer = state.here.tracer
-    if tracer is not None:
+    if getattr(array, "depth", 0):
+        pass  # it is where the samples are
+    elif tracer is not None:
         array = tracer.constant(array)
         if devices.numbered(where) != devices.CPU:
             tracer.moves_to(devices.numbered(where))
     elif where is not devices.CPU:
         array = devices.placed(array, where)
     tensor = wrap(array)
+    if not array.flags.c_contiguous:
+        tensor._keeps_layout = True  # the memory is perhaps the user's
     tensor.code, tensor.position = caller()
     if requires_grad:
+        tensor = inside_vmap(tensor)
         tensor.requires_grad = True
     return tensor
 

@@ -10,6 +10,7 @@ import numpy as np
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.shape.reshaping import sizes_of
+from gradwalk.tensors.apply import row_major
 from gradwalk.tensors.devices import device, device_of
 from gradwalk.tensors.leaves import LeafOptions, filled, like, makes_leaf
 
@@ -23,6 +24,13 @@ class Properties:
     __slots__ = ()
     _array: np.ndarray[Any, Any]
 
+    def _shared(self: Any, name: str = "") -> Any:
+        """The memory, for others to use; of `name(...)`, which cannot be compiled."""
+        if name:
+            self._leaves_as(name)
+        row_major(self)
+        return self._array
+
     def __str__(self: Any) -> str:
         if isinstance(self._array, AbstractArray):  # a compiled function would print it only once
             self._leaves_as("the text")
@@ -30,6 +38,15 @@ class Properties:
 
     def __format__(self: Any, spec: str) -> str:
         return format(self.item(), spec) if spec and not self.ndim else str(self)
+
+    def __complex__(self: Any) -> complex:
+        return complex(self.item())
+
+    def __float__(self: Any) -> float:
+        return float(self.item())
+
+    def __int__(self: Any) -> int:
+        return int(self.item())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,7 +117,7 @@ class Properties:
 
     def is_signed(self) -> bool:
         """Whether the elements can be negative."""
-        return is_floating(self.dtype) or self.dtype.kind == "i"
+        return is_floating(self.dtype) or self.dtype.kind in "ic"
 
     is_sparse = is_quantized = is_meta = False
 

@@ -26,13 +26,15 @@ from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import method_of
 from gradwalk.ops.core.public import registered
 from gradwalk.tensors.apply import FLOATS, apply_any
+from gradwalk.tensors.single_calls import limits
 
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 
 _READ_ONE = """
 def quick(x{attrs_parameter}):
     first = x._array
-    if first.__class__ is not ndarray or first.dtype not in FLOATS or x._view is not None:
+    plain = first.__class__ is ndarray and first.dtype in FLOATS
+    if not plain or x._view is not None{large}:
         return apply_any(op, (x,), {attrs})
     source = x._node or (x if x._requires_grad else None)
 """
@@ -140,7 +142,7 @@ _PICKS = """if x._index:
 
 
 @cache
-def _quick_code(inputs: int, attributes: bool) -> CodeType:
+def _quick_code(inputs: int, attributes: bool, native: bool) -> CodeType:
     """The code of `quick`; every op of its kind runs it with its own globals."""
     if inputs == 2:
         read, parts = _READ_TWO, _TWO
@@ -150,6 +152,7 @@ def _quick_code(inputs: int, attributes: bool) -> CodeType:
     else:
         read, parts = _READ_ONE, _ONE | {"attrs": "NONE", "keywords": "", "own": _PICKS}
         parts["attrs_parameter"] = ""
+    parts = parts | {"large": " or first.size >= limits.least" if native else ""}
     text = (read + _COMPUTE_AND_RECORD.lstrip("\n")).format(**parts)
     return compile(text, f"{__file__}, quick", "exec")
 
@@ -161,12 +164,12 @@ def _quick(op: Op, tensor_class: Any) -> Callable[..., Any]:
         **{"caller": caller, "clock": clock, "constant": constant, "forward": op.forward},
         **{"getframe": sys._getframe, "ndarray": np.ndarray, "new": object.__new__, "op": op},
         **{"own_files": own_files, "quietly": quietly, "shape_mismatch": shape_mismatch},
-        **{"current": current, "FLOATS": FLOATS, "NONE": _NONE},
+        **{"current": current, "FLOATS": FLOATS, "NONE": _NONE, "limits": limits},
         "both": op.plan((True,) * len(op.inputs)),
     }
     if len(op.inputs) == 2:
         scope |= {"left": op.plan((True, False)), "right": op.plan((False, True))}
-    exec(_quick_code(len(op.inputs), bool(op.attributes)), scope)
+    exec(_quick_code(len(op.inputs), bool(op.attributes), op.native is not None), scope)
     return scope["quick"]
 
 

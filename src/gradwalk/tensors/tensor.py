@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import warnings
 import weakref
 from collections.abc import Callable
 from types import CodeType
@@ -18,16 +19,21 @@ from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
-from gradwalk.ops.core.dtypes import category, get_default_dtype, is_floating
+from gradwalk.ops.core.dtypes import (
+    category,
+    get_default_dtype,
+    has_gradients,
+    is_complex_dtype,
+    part_of,
+)
 from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
-from gradwalk.ops.network.convolution import is_batch_last
 from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
 from gradwalk.tensors import apply, quick
-from gradwalk.tensors.apply import keep_layout, refresh, wrap
-from gradwalk.tensors.conversions import Conversions
+from gradwalk.tensors.apply import refresh, row_major, wrap
+from gradwalk.tensors.conversions import Conversions, are_sizes
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
 from gradwalk.tensors.moving import move
@@ -62,7 +68,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
     _requires_grad = False  # of a leaf
     _grad: Tensor | None = None
     _view: View | None = None
-    _keeps_layout = False  # whether `view` may not bring its elements into another order
+    _keeps_layout = False  # whether others use its memory: see `row_major`
     _label = ""
     hooks: dict[int, dict[Any, Any]] | None = None
     code: CodeType | None = None  # with `position`: the source line of a leaf
@@ -72,13 +78,19 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
     many = False  # and one output
     __array_priority__ = 1000
 
-    def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
-        if isinstance(data, Tensor):
-            data._leaves_as("Tensor(...)")
-            data = data._array
-        array = np.array(data, dtype=None if isinstance(data, np.ndarray) else get_default_dtype())
-        category(array.dtype)
-        self._set(array, None, 0)
+    def __init__(self, *data: Any, requires_grad: bool = False) -> None:
+        """`Tensor(2, 3)` has that shape and `Tensor([2, 3])` those elements, as in PyTorch."""
+        elements: Any = data[0] if data else ()
+        kind = get_default_dtype()
+        if are_sizes(data):
+            elements = np.zeros(data, kind)
+        elif len(data) > 1:
+            raise TypeError("Tensor(...) takes sizes or one block of numbers, not several")
+        elif isinstance(elements, Tensor):
+            elements, kind = elements._shared("Tensor(...)"), elements.dtype
+        elif isinstance(elements, np.ndarray):
+            category(elements.dtype)
+        self._set(np.asarray(elements, dtype=kind), None, 0)
         self.code, self.position = caller()
         self.requires_grad = requires_grad
 
@@ -86,6 +98,8 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         self._array = array
         self._node = node
         self._index = index
+        if not array.flags.c_contiguous:
+            self._keeps_layout = True  # the memory is perhaps another tensor's
 
     # -- name, line and text ---------------------------------------------------------------------
 
@@ -114,7 +128,8 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
             if array is None:
                 return f"tensor({self._array!r})"
         suffixes = [] if self.is_cpu else [f"device={str(self.device)!r}"]
-        if self.dtype not in (get_default_dtype(), np.dtype(np.int64), np.dtype(np.bool_)):
+        plain = (get_default_dtype(), np.dtype(np.int64), np.dtype(np.bool_))
+        if (part_of(self.dtype) if array.size else self.dtype) not in plain:
             suffixes.append(f"dtype=gradwalk.{self.dtype.name}")
         if self._node is not None:
             suffixes.append(f"grad_fn={self._node!r}")
@@ -152,9 +167,9 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
                     f"result of {self._node.op.name} ({self.line}). Use .detach()."
                 )
             return
-        if on and not is_floating(self._array.dtype):
+        if on and not has_gradients(self._array.dtype):
             raise RuntimeError(
-                f"{name_of(self)} holds {self.dtype}: only floating-point tensors can "
+                f"{name_of(self)} holds {self.dtype}: only floating-point and complex tensors can "
                 "have gradients, because an integer cannot change by a little.\n"
                 f"  made at:   {self.line}\n"
                 "Fix: write the numbers with a decimal point (3. instead of 3) or pass "
@@ -166,6 +181,8 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` in place."""
+        if current().level is not None:
+            current().level.check_leaf(self)
         self.requires_grad = requires_grad
         return self
 
@@ -219,8 +236,12 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     def _cut(self, note: str) -> Tensor:
         hold(self)
-        keep_layout(self)
-        cut = wrap(self._array)
+        array: Any = self._shared()
+        if getattr(array, "depth", 0) > 0:
+            array = array.detached()
+        cut = wrap(array)
+        if not cut._array.flags.c_contiguous:
+            cut._keeps_layout = True
         cut.code, cut.position = caller()
         if state.here.watcher is not None:
             state.here.watcher.detached(self, cut, note)
@@ -247,7 +268,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
     @data.setter
     def data(self, value: Any) -> None:
         hold(self, value)
-        array = value._array if isinstance(value, Tensor) else np.asarray(value)
+        array = value._shared() if isinstance(value, Tensor) else np.asarray(value)
         if self.requires_grad and category(array.dtype) != category(self.dtype):
             raise RuntimeError(
                 f"{name_of(self)} needs a gradient and cannot hold {array.dtype} data"
@@ -258,7 +279,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
                 f"{array.shape}. Fix: .detach() it first."
             )
         touch(self._array, *caller())  # saved values in that memory are stale now
-        self._array = array
+        self._set(array, self._node, self._index)
         self._view = None
 
     def retain_grad(self) -> None:
@@ -343,8 +364,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
                     f"CPU.\n  made at:   {made_at(self)}\nFix: x.cpu().numpy()"
                 )
             return self._array.numbers("numpy()")
-        keep_layout(self)
-        return self._array
+        return self._shared()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.numpy(), dtype, copy=copy)
@@ -370,12 +390,6 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         self._leaves_as("bool()")
         return bool(self._array.item())
 
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
     def __index__(self) -> int:
         if self.dtype.kind not in "iub":
             raise TypeError(f"a {self.dtype} tensor cannot be used as an index")
@@ -393,6 +407,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     def contiguous(self) -> Tensor:
         """Itself if its elements lie in memory in order, else a copy."""
+        row_major(self)
         return self if self.is_contiguous() else self.clone()
 
     def _need_leaf(self, done: str, fix: str) -> None:
@@ -421,7 +436,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     def __reduce__(self) -> Any:
         self._need_leaf("pickled", ".detach()")
-        return _unpickle, (type(self), self._array, self._requires_grad, self._label)
+        return _unpickle, (type(self), self._shared(), self._requires_grad, self._label)
 
     def to(self, *args: Any, **keywords: Any) -> Tensor:
         """Another dtype or device: `to(dtype)`, `to("cuda")`, `to("cuda", dtype)`, `to(tensor)`.
@@ -433,9 +448,10 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         if wanted is None or wanted == self.dtype:
             return moved.clone() if copy and moved is self else moved
         category(wanted)
+        if is_complex_dtype(self.dtype) and wanted.kind not in "cb":
+            warnings.warn("a complex tensor loses its imaginary part here", stacklevel=2)
+            moved = moved.real
         return cast(moved, dtype=wanted)
-
-    type = to
 
     def type_as(self, other: Tensor) -> Tensor:
         """This in the dtype of `other`, on its device."""
@@ -453,9 +469,6 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         """Another shape on the same memory, or an error if that needs a copy."""
         if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
             raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
-        movable = self._view is None and not self._keeps_layout
-        if movable and self._array.ndim > 2 and is_batch_last(self._array):
-            self._array = np.ascontiguousarray(self._array)  # as convolutions leave it
         viewed = reshape_to(self, *sizes, shape=size)
         if viewed._array.size and not np.shares_memory(viewed._array, self._array):
             raise RuntimeError(

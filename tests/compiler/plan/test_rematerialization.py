@@ -99,7 +99,7 @@ def test_or_by_a_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ops(lean)["square"] == 2
     assert len(lean.plan.entries) == len(plain.plan.entries) + 1
     assert lean.plan.arena < plain.plan.arena
-    agrees(w)
+    agrees(w, 1e-6)  # on some processors BLAS rounds a transposed operand's product differently
 
 
 def test_of_a_normalisation_one_array_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -359,7 +359,7 @@ class FunctionalArray(AbstractArray, Arithmetic):
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        one = next(a for a in args if isinstance(a, FunctionalArray))
+        one = max((a for a in args if isinstance(a, FunctionalArray)), key=_depth)
         return one.machine.compute(op, args, attrs)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -396,6 +396,11 @@ def real_of(operand: Any) -> Any:
     """What another thread computes with instead of a traced array; other operands as they are."""
     real = operand.real() if isinstance(operand, FunctionalArray) else None
     return operand if real is None else real
+
+
+def _depth(array: FunctionalArray) -> int:
+    """The array of the innermost vmap decides on an op."""
+    return array.depth
 
 
 def _repeats(op: Op, attrs: dict[str, Any], before: int, after: int) -> bool:

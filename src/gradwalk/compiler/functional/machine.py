@@ -28,6 +28,7 @@ Shape = tuple[int, ...]
 class Machine:
     """Takes the place of NumPy for the ops on its arrays."""
 
+    depth = 0  # of a vmap: how many vmaps are around it, and itself
     Array: type[FunctionalArray]  # the class of its arrays
     Value: Any  # the class of what they hold
 
@@ -53,8 +54,9 @@ class Machine:
         """The operands of an op as values and plain numbers."""
         raise NotImplementedError
 
-    def whole(self, op: Op) -> Op | None:
-        """The form of a composite that runs whole; None if its definition in other ops runs."""
+    def whole(self, op: Op, args: Sequence[Any] = ()) -> Op | None:
+        """The form of a composite that runs whole on tensors; None if its definition in other ops
+        runs."""
         return None
 
     def capture(self, *tensors: Any) -> None:

@@ -8,6 +8,7 @@ Second derivatives go through `expand`, as everywhere.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -277,6 +278,30 @@ PLAIN: tuple[Op, ...] = (
     attention_forward, attention_backward, cross_entropy_forward, cross_entropy_backward,
     standardize_forward, standardize_backward, moments, *sum(ACTIVATIONS.values(), ()),
 )  # fmt: skip
+
+
+@functools.cache
+def kept(op: Op) -> Op:
+    """A composite that is one call of a program, without a gradient."""
+
+    @functools.wraps(op.forward)
+    def forward(*operands: Any, **attrs: Any) -> Any:
+        found = op.forward(*operands, **attrs)
+        if not op.residuals:
+            return found
+        return found[: -len(op.residuals)] if op.multiple else found[0]
+
+    @functools.wraps(op.forward)
+    def call(*operands: Any, **attrs: Any) -> Any:
+        return plain(*operands, **attrs)
+
+    facts: dict[str, Any] = dict(
+        elementwise=False, outputs=op.outputs if op.multiple else (), shape=op.shape,
+        gives=op.gives, promotes=op.promotes, to_float=op.to_float, expand=op.expand,
+    )  # fmt: skip
+    rules = [None] * len(op.inputs)
+    plain = Op(op.name, forward, None, rules, **facts)
+    return Op(op.name, call, None, rules, **facts)
 
 
 def name_for_users(op: Op) -> str:

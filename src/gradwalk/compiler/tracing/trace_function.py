@@ -43,8 +43,11 @@ def trace(
     static: frozenset[Any] = frozenset(),
     names: Sequence[str] = (),
     memories: Sequence[Any] | None = None,
+    keeps_composites: bool = False,
 ) -> TracedProgram:
     """Run `function` once on stand-ins for its arguments and return what it did.
+
+    A program that `keeps_composites` has them as one call each, if the function runs in `no_grad`.
 
     Given the captured `memories` of an earlier trace, it takes each for memory of its own, also one
     that is now a view; it puts back all that the function changed, and warns of nothing.
@@ -56,7 +59,10 @@ def trace(
     rebound = True  # whether a variable may refer to another tensor in the next call
     while True:
         try:
-            traced = _trace(function, args, keywords or {}, static, names, known, rebound, memories)
+            traced = _trace(
+                Tracer(keeps_composites), function, args, keywords or {}, static, names, known,
+                rebound, memories,
+            )  # fmt: skip
         except ArgumentIsCaptured as given:
             known.add(id(given.tensor))
         else:
@@ -74,6 +80,7 @@ def _overlaps(traced: TracedProgram) -> bool:
 
 
 def _trace(
+    tracer: Tracer,
     function: Callable[..., Any],
     args: tuple[Any, ...],
     keywords: dict[str, Any],
@@ -83,7 +90,6 @@ def _trace(
     rebound: bool,
     memories: Sequence[Any] | None,
 ) -> TracedProgram:
-    tracer = Tracer()
     tracer.own_memories = {id(array) for array in memories or ()}
     again = memories is not None
     with signals_deferred(), _one_at_a_time:

@@ -23,14 +23,14 @@ from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.functional.functional_array import FunctionalArray, real_of
 from gradwalk.compiler.functional.machine import Machine
 from gradwalk.compiler.functional.memory_order import layout_of
-from gradwalk.compiler.functional.whole_ops import WHOLE
+from gradwalk.compiler.functional.whole_ops import WHOLE, kept
 from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term, forward
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
 from gradwalk.compiler.tracing.random_calls import TracedStream
 from gradwalk.compiler.tracing.traced import Traced, constant_of, leaked
 from gradwalk.engine.errors import name_of
-from gradwalk.engine.modes import switch
+from gradwalk.engine.modes import state, switch
 from gradwalk.graph.abstract import is_array, traces
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of
@@ -58,8 +58,9 @@ class Tracer(Machine):
 
     Array, Value = Traced, Term
 
-    def __init__(self) -> None:
+    def __init__(self, keeps_composites: bool = False) -> None:
         self.closed = False
+        self.keeps_composites = keeps_composites  # where no gradient is asked for
         self.thread = threading.get_ident()
         self.device: Any = CPU  # of the arrays that it captures
         self.asked: Any = CPU  # to which the function moves tensors
@@ -115,8 +116,10 @@ class Tracer(Machine):
                 )
         return super().compute(op, operands, attrs)
 
-    def whole(self, op: Op) -> Op | None:
+    def whole(self, op: Op, args: Sequence[Any] = ()) -> Op | None:
         """A device runs some composites whole; code for the CPU is made of their definitions."""
+        if self.keeps_composites and not state.here.grad_enabled:
+            return kept(op)
         return None if self.device == CPU else WHOLE.get(op)
 
     def fitted(self, value: Any, shape: Shape, dtype: np.dtype[Any]) -> Term:
@@ -323,8 +326,8 @@ class Tracer(Machine):
     def capture(self, *things: Any) -> None:
         """Capture the tensors that come from outside the trace."""
         for tensor in things:
-            array = getattr(tensor, "_array", None)
-            if array is None:
+            array: Any = getattr(tensor, "_array", None)
+            if array is None or getattr(array, "depth", 0) > 0:  # what vmap batched is in the trace
                 continue
             if isinstance(array, Traced):
                 if array.tracer is not self:

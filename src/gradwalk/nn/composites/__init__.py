@@ -4,6 +4,6 @@ Importing this package adds them to `gradwalk.ops.TABLE`: a trace in which such 
 can be stepped, opened and explained like any other, also without PyTorch.
 """
 
-from gradwalk.nn.composites import arithmetic, layers, losses, moving, pulling, routing
+from gradwalk.nn.composites import arithmetic, layers, losses, moving, pairs, pulling, routing
 
-__all__ = ["arithmetic", "layers", "losses", "moving", "pulling", "routing"]
+__all__ = ["arithmetic", "layers", "losses", "moving", "pairs", "pulling", "routing"]

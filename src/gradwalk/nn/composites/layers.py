@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn.composites.composite import composed, composite
-from gradwalk.nn.functional import normalization, pooling
+from gradwalk.nn.functional import interpolation, normalization, pooling
 from gradwalk.nn.functional.attention import scaled_dot_product_attention
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.linear.matmul import matmul
@@ -66,7 +66,7 @@ def upsample(
     x: Any, *, mode: str, size: Shape, scales: tuple[float, ...] | None, align_corners: bool | None
 ) -> Any:
     wanted = size if scales is None else None
-    return pooling.interpolate(x, wanted, scales, mode, align_corners)
+    return interpolation.interpolate(x, wanted, scales, mode, align_corners)
 
 
 @composed(x="g through the transposed weights")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.nn.composites.composite import composed, composite
-from gradwalk.nn.functional import loss
+from gradwalk.nn.functional import loss, margins
 
 composite(
     "mse_loss",
@@ -31,7 +31,7 @@ composite(
 )
 composite(
     "soft_margin_loss",
-    lambda x, target, *, reduction: loss.soft_margin_loss(x, target, reduction=reduction),
+    lambda x, target, *, reduction: margins.soft_margin_loss(x, target, reduction=reduction),
 )
 
 

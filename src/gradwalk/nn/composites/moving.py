@@ -95,6 +95,16 @@ def im2col(x: Any, *, kernel: Axes, dilation: Axes, padding: Axes, stride: Axes)
     return reshaping.reshape(windows, shape=(x.shape[0], channels, -1))
 
 
+@composed(x="g added at the places it came from")
+def as_strided(x: Any, *, size: Axes, stride: Axes, offset: int) -> Any:
+    """Elements of x in memory order, at `offset` and `stride` apart along each dimension."""
+    places = np.full((1,) * len(size), offset)
+    for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
+        shape = [-1 if k == axis else 1 for k in range(len(size))]
+        places = places + (step * np.arange(n)).reshape(shape)
+    return by_index.take(x, places.reshape(size))
+
+
 # -- through views ---------------------------------------------------------------------------------
 
 composite("read_view", lambda base, *, chain: by_index.through(base, chain))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gradwalk.ops.core.halves import rounds_once
@@ -25,6 +28,7 @@ __all__ = [
     "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
     "tanhshrink", "threshold",
 ]  # fmt: skip
+__all__ += ["celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "selu_", "threshold_"]
 
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
@@ -180,24 +184,38 @@ def logsigmoid(input: Any) -> Any:
     return ops.logsigmoid(input)
 
 
-def softmax(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def _implicit(name: str, dim: int | None, ndim: int) -> int:
+    """The dimension of a softmax; without one PyTorch's old choice, with a warning."""
+    if dim is not None:
+        return dim
+    chosen = 0 if ndim in (0, 1, 3) else 1
+    warnings.warn(
+        f"{name} without dim: dimension {chosen} of {ndim} is chosen, as PyTorch does. "
+        f"Fix: pass dim={chosen}, or the one that you mean.",
+        stacklevel=3,
+    )
+    return chosen
+
+
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """exp(x) / Σ exp(x) along `dim`, stable for large x.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.softmax(gw.tensor([1e4, 1e4]), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return softmax_ops.softmax(input, dim, dtype=dtype)
+    return softmax_ops.softmax(input, _implicit("softmax", dim, input.ndim), dtype=dtype)
 
 
-def log_softmax(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """log(softmax(x)) along `dim`, without taking the log of a number near zero."""
-    return softmax_ops.log_softmax(input, dim, dtype=dtype)
+    chosen = _implicit("log_softmax", dim, input.ndim)
+    return softmax_ops.log_softmax(input, chosen, dtype=dtype)
 
 
-def softmin(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """softmax(−x)."""
-    return softmax(-input, dim, dtype=dtype)
+    return softmax(-input, _implicit("softmin", dim, input.ndim), dtype=dtype)
 
 
 def gumbel_softmax(
@@ -219,3 +237,19 @@ def gumbel_softmax(
         creation.zeros_like(soft), dim, best, creation.ones_like(best, dtype=soft.dtype)
     )
     return one_hot - soft.detach() + soft
+
+
+def _writes(function: Callable[..., Any]) -> Any:
+    """The in-place form of an activation: `relu_` of `relu`."""
+    made: Any = partial(function, inplace=True)
+    made.__name__, made.__doc__ = f"{function.__name__}_", f"`{function.__name__}`, in place."
+    return made
+
+
+celu_ = _writes(celu)
+elu_ = _writes(elu)
+hardtanh_ = _writes(hardtanh)
+leaky_relu_ = _writes(leaky_relu)
+relu_ = _writes(relu)
+selu_ = _writes(selu)
+threshold_ = _writes(threshold)

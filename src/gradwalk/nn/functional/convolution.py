@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
 from gradwalk.ops.core.op import Shape
+from gradwalk.ops.index.indexing import getitem, put
 from gradwalk.ops.network import convolution as ops
-from gradwalk.ops.shape.reshaping import reshape
+from gradwalk.ops.shape.reshaping import pad, reshape
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "fold", "unfold",
 ]  # fmt: skip
 
 
@@ -147,3 +152,70 @@ conv_transpose2d = for_dimensions(
     """,
 )
 conv_transpose3d = for_dimensions(conv_transpose, 3, "The transpose of conv3d in its input.")
+
+
+# -- patches ---------------------------------------------------------------------------------------
+
+
+def _patches(
+    size: Size, kernel_size: Size, dilation: Size, padding: Size, stride: Size
+) -> tuple[Shape, Shape, Any]:
+    """The kernel, the padding, and the places (kernel, patches) in a padded, flattened image."""
+    shape, kernel = sizes("size", size, 2), sizes("kernel_size", kernel_size, 2)
+    pads, strides = sizes("padding", padding, 2, 0), sizes("stride", stride, 2)
+    dilations = sizes("dilation", dilation, 2)
+    full = tuple(n + 2 * p for n, p in zip(shape, pads, strict=True))
+    counts = ops.out_size(full, kernel, strides, ((0, 0),) * 2, dilations)
+    down, across = (
+        (np.arange(k) * d)[:, None] + np.arange(count) * s
+        for k, d, count, s in zip(kernel, dilations, counts, strides, strict=True)
+    )  # (kernel, patches) along each dimension
+    flat = down[:, None, :, None] * full[1] + across[None, :, None, :]
+    return kernel, pads, flat.reshape(math.prod(kernel), math.prod(counts))
+
+
+def unfold(
+    input: Any, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
+) -> Any:
+    """The patches of (N, C, H, W) that a convolution meets, as columns: (N, C × kernel, patches).
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.unfold(gw.arange(9.0).reshape(1, 1, 3, 3), 2).shape
+    (1, 4, 4)
+    """
+    x, batched = _batched("unfold", input, 2)
+    kernel, (high, wide), flat = _patches(x.shape[2:], kernel_size, dilation, padding, stride)
+    x = pad(x, (wide, wide, high, high))
+    batch, channels = x.shape[:2]
+    rows = reshape(x, shape=(batch, channels, math.prod(x.shape[2:])))
+    columns = getitem(rows, flat, index=("...", ("array", 0)))
+    shape = (batch, channels * math.prod(kernel), flat.shape[1])
+    return _as_before(reshape(columns, shape=shape), batched)
+
+
+def fold(
+    input: Any,
+    output_size: Size,
+    kernel_size: Size,
+    dilation: Size = 1,
+    padding: Size = 0,
+    stride: Size = 1,
+) -> Any:
+    """The transpose of `unfold`: the columns added at their places in an image."""
+    batched = input.ndim == 3
+    columns = input if batched else reshape(input, shape=(1, *input.shape))
+    out = sizes("output_size", output_size, 2)
+    kernel, (high, wide), flat = _patches(out, kernel_size, dilation, padding, stride)
+    batch, rows = columns.shape[:2]
+    channels = rows // math.prod(kernel)
+    if channels * math.prod(kernel) != rows or columns.shape[2] != flat.shape[1]:
+        raise ValueError(
+            f"fold to {out} with kernel_size {kernel} takes (N, C × {math.prod(kernel)}, "
+            f"{flat.shape[1]}), not {tuple(input.shape)}"
+        )
+    full = (out[0] + 2 * high, out[1] + 2 * wide)
+    parts = reshape(columns, shape=(batch, channels, *flat.shape))
+    shape = (batch, channels, math.prod(full))
+    image = put(parts, flat, index=("...", ("array", 0)), shape=shape)
+    image = reshape(image, shape=(batch, channels, *full))
+    return _as_before(pad(image, (-wide, -wide, -high, -high)), batched)

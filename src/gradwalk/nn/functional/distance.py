@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import real_only
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.elementwise.choice import clip
-from gradwalk.ops.reduce.norms import vector_norm
+from gradwalk.ops.reduce.norms import pdist, vector_norm
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.reshaping import broadcast_to
 
-__all__ = ["cosine_similarity", "pairwise_distance"]
+__all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
 
 @rounds_once
@@ -26,6 +27,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     if tuple(x1.shape) != tuple(x2.shape):  # `dim` is one of the common shape
         common = np.broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
         x1, x2 = broadcast_to(x1, common), broadcast_to(x2, common)
+    for x in (x1, x2):
+        real_only("cosine_similarity", x)
     first = x1 / clip(vector_norm(x1, 2, dim, keepdim=True), min=eps)
     second = x2 / clip(vector_norm(x2, 2, dim, keepdim=True), min=eps)
     return sum(first * second, dim)

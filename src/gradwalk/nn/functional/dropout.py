@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.nn.functional.activation import leaky_relu
 from gradwalk.nn.functional.dimensions import check_rank
+from gradwalk.ops.core.dtypes import is_half, real_only
+from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import alias
 from gradwalk.random.generator import default_generator
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import placed
 
-__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
+__all__ = [
+    "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
+    "rrelu",
+]  # fmt: skip
 
 
 def check_probability(p: float) -> None:
@@ -81,6 +87,20 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Dropout that keeps the mean and variance of selu's outputs."""
+    return _alpha_dropout(input, tuple(input.shape), p, training, inplace)
+
+
+def feature_alpha_dropout(
+    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Any:
+    """`alpha_dropout` of whole channels of (batch, channels, ...)."""
+    shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
+    return _alpha_dropout(input, shape, p, training, inplace)
+
+
+def _alpha_dropout(
+    input: Any, shape: tuple[int, ...], p: float, training: bool, inplace: bool
+) -> Any:
     check_probability(p)
     if not training or p == 0:
         return input
@@ -88,7 +108,28 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
         return input.mul_(0) if inplace else input * 0
     lowest = -1.7580993408473766  # the limit of selu: −alpha × scale
     scale = (1 - p) ** -0.5 * (1 + p * lowest * lowest) ** -0.5
-    keep = wrap(placed(_kept(tuple(input.shape), p, input.dtype), input.device))
+    keep = wrap(placed(_kept(shape, p, input.dtype), input.device))
     offset = (1 - keep) * (scale * lowest) - scale * p * lowest
     keep = keep * scale
     return input.mul_(keep).add_(offset) if inplace else input * keep + offset
+
+
+def rrelu(
+    input: Any,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Any:
+    """x, times a random slope where it is negative; while not training, the mean slope."""
+    if lower > upper:
+        raise ValueError(f"rrelu: lower {lower} is above upper {upper}")
+    if training:
+        real_only("rrelu", input)
+        kind = np.dtype(np.float32) if is_half(input.dtype) else input.dtype
+        slopes = default_generator.stream.uniform(tuple(input.shape), kind, lower, upper)
+        slopes = slopes.astype(input.dtype, copy=False)
+        before = input.clone() if inplace else input  # backward needs what was there
+        out = where(before > 0, before, before * wrap(placed(slopes, input.device)))
+        return input.copy_(out) if inplace else out
+    return leaky_relu(input, (lower + upper) / 2, inplace)

@@ -7,28 +7,29 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from gradwalk.nn.functional.distance import pairwise_distance
-from gradwalk.ops.core.dtypes import is_floating, result_dtype
+from gradwalk.graph.abstract import numbers_of
+from gradwalk.ops.core.dtypes import is_floating, real_only, result_dtype
 from gradwalk.ops.elementwise import activation
 from gradwalk.ops.elementwise.arithmetic import abs as absolute
-from gradwalk.ops.elementwise.arithmetic import exp, log, sqrt
-from gradwalk.ops.elementwise.choice import clip, minimum, where
+from gradwalk.ops.elementwise.arithmetic import exp, log
+from gradwalk.ops.elementwise.choice import clip, where
 from gradwalk.ops.index.indexing import gather, take
+from gradwalk.ops.linear.matmul import linear
 from gradwalk.ops.network import softmax as fused
 from gradwalk.ops.reduce.reduction import mean, sum
 from gradwalk.ops.shape.reshaping import broadcast_to, cast, new_result, reshape, squeeze, unsqueeze
 from gradwalk.tensors.autocast import in_float32
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
-    "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div",
-    "l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "poisson_nll_loss",
-    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
+    "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "linear_cross_entropy", "mse_loss",
+    "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
 
-def _how(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
+def how_reduced(
+    reduction: str, size_average: bool | None = None, reduce: bool | None = None
+) -> str:
     """The reduction, also from PyTorch's deprecated flags."""
     if size_average is not None or reduce is not None:
         warnings.warn(
@@ -44,7 +45,9 @@ def _how(reduction: str, size_average: bool | None = None, reduce: bool | None =
     return reduction
 
 
-def _reduced(loss: Any, reduction: str) -> Any:
+def reduced(loss: Any, reduction: str) -> Any:
+    """The losses, their mean, or their sum."""
+    real_only("a loss", loss)
     if reduction == "none":
         return loss
     return mean(loss) if reduction == "mean" else sum(loss)
@@ -73,7 +76,7 @@ def cross_entropy(
     >>> gw.nn.functional.cross_entropy(gw.tensor([[0.0, 0.0]]), gw.tensor([1]))
     tensor(0.6931)
     """
-    how = _how(reduction, size_average, reduce)
+    how = how_reduced(reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing must be from 0 to 1, not {label_smoothing}")
     if is_floating(target.dtype):
@@ -122,7 +125,7 @@ def _cross_entropy_of_probabilities(
     each = -sum(product, axis)
     if how == "mean":  # over rows: PyTorch divides by their number also with weights
         return sum(each) / max(math.prod(each.shape), 1)
-    return _reduced(each, how)
+    return reduced(each, how)
 
 
 def _picked_weights(weight: Any, target: Any, used: Any) -> Any:
@@ -140,7 +143,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """−input at the target classes, for inputs that are log-probabilities."""
-    how = _how(reduction, size_average, reduce)
+    how = how_reduced(reduction, size_average, reduce)
     axis = 0 if input.ndim == 1 else 1
     expected = (*input.shape[:axis], *input.shape[axis + 1 :])
     if target.dtype.kind not in "iu" or tuple(target.shape) != expected:
@@ -158,7 +161,42 @@ def nll_loss(
     if how == "mean":
         total = sum(cast(used, dtype=input.dtype)) if scale is None else sum(scale)
         return sum(each) / total
-    return _reduced(each, how)
+    return reduced(each, how)
+
+
+def linear_cross_entropy(
+    input: Any,
+    linear_weight: Any,
+    target: Any,
+    *,
+    linear_bias: Any = None,
+    weight: Any = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Any:
+    """`cross_entropy` of `linear(input, weight)`, where `weight` is (classes, ..., in features).
+
+    `options`, which cut the work in PyTorch into chunks, change nothing here.
+    """
+    if ignore_index is not None and is_floating(target.dtype):
+        raise ValueError("linear_cross_entropy: targets that are probabilities ignore no index")
+    shape = tuple(linear_weight.shape)
+    if len(shape) > 2 and len(input.shape) < 2:
+        raise ValueError(
+            f"linear_cross_entropy: a weight of shape {shape} needs a batch of inputs, "
+            f"not one of shape {tuple(input.shape)}"
+        )
+    rows = math.prod(shape[:-1])
+    bias = None if linear_bias is None else reshape(linear_bias, shape=(rows,))
+    logits = linear(input, reshape(linear_weight, shape=(rows, shape[-1])), bias)
+    logits = reshape(logits, shape=(*input.shape[:-1], *shape[:-1]))
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
 
 
 @in_float32
@@ -171,7 +209,7 @@ def kl_div(
     log_target: bool = False,
 ) -> Any:
     """target × (log target − input), for inputs that are log-probabilities."""
-    how = "batchmean" if reduction == "batchmean" else _how(reduction, size_average, reduce)
+    how = "batchmean" if reduction == "batchmean" else how_reduced(reduction, size_average, reduce)
     if log_target:
         each = exp(target) * (target - input)
     else:
@@ -179,7 +217,7 @@ def kl_div(
         each = where(some, target * log(where(some, target, 1)), 0) - target * input
     if how == "batchmean":
         return sum(each) / (input.shape[0] if input.ndim else 1)
-    return _reduced(each, how)
+    return reduced(each, how)
 
 
 # -- regression ----------------------------------------------------------------------------------
@@ -200,7 +238,7 @@ def _difference(
         loss = loss * weight
         if how == "mean":
             return sum(loss) / sum(broadcast_to(weight, tuple(loss.shape)))
-    return _reduced(loss, how)
+    return reduced(loss, how)
 
 
 @in_float32
@@ -218,7 +256,7 @@ def mse_loss(
     >>> gw.nn.functional.mse_loss(gw.tensor([1.0, 2.0]), gw.tensor([1.0, 4.0]))
     tensor(2.)
     """
-    how = _how(reduction, size_average, reduce)
+    how = how_reduced(reduction, size_average, reduce)
     return _difference("mse_loss", input, target, weight, how, lambda d: d * d)
 
 
@@ -232,7 +270,7 @@ def l1_loss(
     weight: Any = None,
 ) -> Any:
     """|input − target|."""
-    how = _how(reduction, size_average, reduce)
+    how = how_reduced(reduction, size_average, reduce)
     return _difference("l1_loss", input, target, weight, how, absolute)
 
 
@@ -249,7 +287,7 @@ def huber_loss(
     """d² / 2 for |d| up to delta, delta × (|d| − delta / 2) beyond; d = input − target."""
     if delta <= 0:
         raise ValueError(f"huber_loss needs a positive delta, not {delta}")
-    how = _how(reduction)
+    how = how_reduced(reduction)
     return _difference("huber_loss", input, target, weight, how, lambda d: _bent(d, delta))
 
 
@@ -263,7 +301,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Any:
     """huber_loss / beta; with beta 0, l1_loss."""
-    how = _how(reduction, size_average, reduce)
+    how = how_reduced(reduction, size_average, reduce)
     if beta < 0:
         raise ValueError(f"smooth_l1_loss needs a beta of at least 0, not {beta}")
     if not beta:
@@ -292,10 +330,10 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Any:
     """−t log x − (1 − t) log(1 − x) for probabilities x; no log is below −100."""
-    how = _how(reduction, size_average, reduce)
+    how = how_reduced(reduction, size_average, reduce)
     input, target = _same_shape("binary_cross_entropy", input, target)
     loss = fused.binary_cross_entropy_op(input, target)
-    return _reduced(loss if weight is None else loss * weight, how)
+    return reduced(loss if weight is None else loss * weight, how)
 
 
 @in_float32
@@ -309,14 +347,14 @@ def binary_cross_entropy_with_logits(
     pos_weight: Any = None,
 ) -> Any:
     """binary_cross_entropy of sigmoid(input), stable; `pos_weight` multiplies the t part."""
-    how = _how(reduction, size_average, reduce)
+    how = how_reduced(reduction, size_average, reduce)
     input, target = _same_shape("binary_cross_entropy_with_logits", input, target)
     if pos_weight is None:
         loss = fused.binary_cross_entropy_logits_op(input, target)
     else:
         more = (pos_weight - 1) * target + 1
         loss = (1 - target) * input - more * activation.logsigmoid(input)
-    return _reduced(loss if weight is None else loss * weight, how)
+    return reduced(loss if weight is None else loss * weight, how)
 
 
 @in_float32
@@ -331,7 +369,7 @@ def poisson_nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """The negative log-likelihood of Poisson counts; `full` adds Stirling's formula for log t!."""
-    how = _how(reduction, size_average, reduce)
+    how = how_reduced(reduction, size_average, reduce)
     if log_input:
         loss = exp(input) - target * input
     else:
@@ -340,7 +378,7 @@ def poisson_nll_loss(
         above = target > 1
         t = where(above, target, 1)
         loss = loss + where(above, t * log(t) - t + 0.5 * log(2 * math.pi * t), 0)
-    return _reduced(loss, how)
+    return reduced(loss, how)
 
 
 @in_float32
@@ -353,7 +391,7 @@ def gaussian_nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """The negative log-likelihood of normal numbers with mean `input` and variance `var`."""
-    how = _how(reduction)
+    how = how_reduced(reduction)
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError("gaussian_nll_loss: var has a negative entry")
@@ -366,7 +404,8 @@ def gaussian_nll_loss(
                 f"gaussian_nll_loss: var of shape {tuple(var.shape)} does not fit an input of "
                 f"shape {tuple(input.shape)}"
             )
-    if bool((var.detach() < 0).any()):
+    numbers = numbers_of(var)  # None while they are unknown
+    if numbers is not None and (numbers < 0).any():
         raise ValueError("gaussian_nll_loss: var has a negative entry")
     # At least eps, but with the gradient of var itself, as in PyTorch.
     fixed = var.detach()
@@ -375,121 +414,4 @@ def gaussian_nll_loss(
     loss = (log(var) + d * d / var) * 0.5
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
-    return _reduced(loss, how)
-
-
-# -- pairs and triples ---------------------------------------------------------------------------
-
-
-@in_float32
-def margin_ranking_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
-    margin: float = 0.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Any:
-    """max(0, −target × (input1 − input2) + margin): target 1 ranks input1 higher."""
-    how = _how(reduction, size_average, reduce)
-    return _reduced(clip(-target * (input1 - input2) + margin, min=0), how)
-
-
-@in_float32
-def hinge_embedding_loss(
-    input: Any,
-    target: Any,
-    margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Any:
-    """x where the target is 1, max(0, margin − x) where it is −1."""
-    how = _how(reduction, size_average, reduce)
-    apart = where(target != 1, clip(margin - input, min=0), 0)
-    return _reduced(apart + where(target != -1, input, 0), how)
-
-
-@in_float32
-def cosine_embedding_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
-    margin: float = 0.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Any:
-    """1 − cosine where the target is 1, max(0, cosine − margin) where it is −1."""
-    how = _how(reduction, size_average, reduce)
-    eps = 1e-12
-    first, second = sum(input1 * input1, -1) + eps, sum(input2 * input2, -1) + eps
-    cosine = sum(input1 * input2, -1) / sqrt(first * second)
-    loss = where(target == 1, 1 - cosine, 0)
-    return _reduced(loss + where(target == -1, clip(cosine - margin, min=0), 0), how)
-
-
-@in_float32
-def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Any:
-    """max(0, distance to the positive − distance to the negative + margin)."""
-    how = _how(reduction, size_average, reduce)
-    distance = lambda a, b: pairwise_distance(a, b, p, eps)
-    return _triplet(anchor, positive, negative, distance, margin, swap, how)
-
-
-@in_float32
-def triplet_margin_with_distance_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    *,
-    distance_function: Callable[[Any, Any], Any] | None = None,
-    margin: float = 1.0,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Any:
-    """triplet_margin_loss with any distance function."""
-    distance = distance_function or pairwise_distance
-    return _triplet(anchor, positive, negative, distance, margin, swap, _how(reduction))
-
-
-def _triplet(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    distance: Callable[[Any, Any], Any],
-    margin: float,
-    swap: bool,
-    how: str,
-) -> Any:
-    if margin <= 0:
-        raise ValueError(f"a triplet loss needs a margin above 0, not {margin}")
-    near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = minimum(far, distance(positive, negative))
-    return _reduced(clip(near - far + margin, min=0), how)
-
-
-@in_float32
-def soft_margin_loss(
-    input: Any,
-    target: Any,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Any:
-    """log(1 + exp(−target × x))."""
-    how = _how(reduction, size_average, reduce)
-    return _reduced(-activation.logsigmoid(target * input), how)
+    return reduced(loss, how)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import no_grad, quietly
-from gradwalk.ops.core.dtypes import finfo, float32, is_floating, is_half
+from gradwalk.ops.core.dtypes import finfo, float32, is_floating, is_half, real_only
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import rsqrt
@@ -19,6 +19,7 @@ from gradwalk.ops.network.pooling import pool_sum
 from gradwalk.ops.reduce.norms import vector_norm
 from gradwalk.ops.reduce.row_sums import Axes
 from gradwalk.ops.shape.reshaping import cast, clone, new_result, reshape
+from gradwalk.tensors.single_calls import SingleCall
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm",
@@ -168,9 +169,15 @@ def _rounded_as(input: Any, out: Any) -> Any:
 def _moments(array: Any, axes: Axes) -> tuple[Any, Any]:
     """The mean and the variance; a device computes them once, here and to normalize."""
     if isinstance(array, np.ndarray):
-        return array.mean(axes), quietly(np.var, array, axes)
-    mean, variance = array.moments(axes)
+        mean, variance = quietly(_array_moments, array, axes=axes)
+    else:
+        mean, variance = array.moments(axes)
     return mean, variance
+
+
+@SingleCall
+def _array_moments(array: Any, *, axes: Axes) -> tuple[Any, Any]:
+    return np.mean(array, axes), np.var(array, axes)
 
 
 def _follow(running: Any, now: Any, momentum: Any) -> None:
@@ -234,6 +241,7 @@ def local_response_norm(
         raise ValueError(
             f"local_response_norm takes (batch, channels, ...), got {tuple(input.shape)}"
         )
+    real_only("local_response_norm", input)
     if not math.prod(input.shape):
         return input
     batch, channels, *rest = input.shape

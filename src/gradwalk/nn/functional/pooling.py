@@ -1,32 +1,36 @@
-"""Pooling and interpolation."""
+"""Pooling: one element for every window."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
-from gradwalk.ops.core.dtypes import float32, is_floating, is_half, uint8
-from gradwalk.ops.core.halves import rounds_once
+from gradwalk.nn.functional.sparse import check_indices
+from gradwalk.ops.core.dtypes import is_floating, is_half
 from gradwalk.ops.core.op import Shape
-from gradwalk.ops.elementwise.arithmetic import div_trunc, floor
-from gradwalk.ops.elementwise.choice import clip, where
+from gradwalk.ops.elementwise.activation import relu
+from gradwalk.ops.elementwise.arithmetic import abs as absolute
+from gradwalk.ops.elementwise.arithmetic import div_trunc, pow, sign
+from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network import pooling as ops
 from gradwalk.ops.reduce.reduction import max as maximum_along
 from gradwalk.ops.reduce.reduction import mean
 from gradwalk.ops.shape.rearranging import concrete
-from gradwalk.ops.shape.reshaping import apart, broadcast_to, cast, new_result, permute, reshape
+from gradwalk.ops.shape.reshaping import permute, reshape, unsqueeze
+from gradwalk.random.sampling import rand
 from gradwalk.tensors import creation
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "avg_pool1d", "avg_pool2d", "interpolate", "max_pool1d", "max_pool2d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "fractional_max_pool2d", "fractional_max_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -89,6 +93,7 @@ def max_pool(
 _LARGEST = "The largest element of every window; the gradient goes to the (first) one chosen."
 
 max_pool1d = for_dimensions(max_pool, 1, _LARGEST)
+max_pool3d = for_dimensions(max_pool, 3, _LARGEST)
 max_pool2d = for_dimensions(
     max_pool,
     2,
@@ -172,6 +177,69 @@ avg_pool2d = for_dimensions(
     tensor([[[2.5000]]])
     """,
 )
+avg_pool3d = for_dimensions(avg_pool, 3, "The mean of every window.")
+
+
+def lp_pool(
+    n: int,
+    input: Any,
+    norm_type: float,
+    kernel_size: Size,
+    stride: Size | None = None,
+    ceil_mode: bool = False,
+) -> Any:
+    """(Σ x^p)^(1/p) of every window of the last n dimensions."""
+    kernel = sizes("kernel_size", kernel_size, n)
+    means = avg_pool(n, pow(input, norm_type), kernel, stride, 0, ceil_mode)
+    # As in PyTorch: the sign of a sum of odd powers stays, and a sum of 0 has the gradient 0.
+    total = sign(means) * relu(absolute(means)) * math.prod(kernel)
+    return pow(total, 1 / norm_type)
+
+
+_POWER = "The p-norm of every window: (Σ x^p)^(1/p), without absolute values."
+lp_pool1d = for_dimensions(lp_pool, 1, _POWER)
+lp_pool2d = for_dimensions(lp_pool, 2, _POWER)
+lp_pool3d = for_dimensions(lp_pool, 3, _POWER)
+
+
+def max_unpool(
+    n: int,
+    input: Any,
+    indices: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    output_size: Any = None,
+) -> Any:
+    """Each element at the place that a max pool took it from, 0 elsewhere."""
+    check_rank(f"max_unpool{n}d", input, n)
+    if tuple(indices.shape) != tuple(input.shape):
+        raise ValueError(
+            f"max_unpool{n}d: indices of shape {tuple(indices.shape)} for an input of shape "
+            f"{tuple(input.shape)}; a max pool with return_indices=True gives both"
+        )
+    kernel = sizes("kernel_size", kernel_size, n)
+    strides, pads = _strides(stride, kernel), sizes("padding", padding, n, 0)
+    lead = tuple(input.shape[: input.ndim - n])
+    usual = tuple(
+        (size - 1) * s + k - 2 * p
+        for size, s, k, p in zip(input.shape[len(lead) :], strides, kernel, pads, strict=True)
+    )
+    out = usual if output_size is None else tuple(output_size)[-n:]
+    if any(abs(o - u) >= s for o, u, s in zip(out, usual, strides, strict=True)):
+        raise ValueError(f"output_size {out} is not near {usual}, which max_unpool{n}d makes")
+    count = math.prod(input.shape[len(lead) :])
+    places = reshape(indices, shape=(*lead, count))
+    check_indices(f"max_unpool{n}d", places, math.prod(out))
+    values = reshape(input, shape=(*lead, count))
+    spread = ops.scatter_last(values, places, length=math.prod(out), apart=True)
+    return reshape(spread, shape=(*lead, *out))
+
+
+_BACK = "Put elements back where `max_pool` with `return_indices` took them from; 0 elsewhere."
+max_unpool1d = for_dimensions(max_unpool, 1, _BACK)
+max_unpool2d = for_dimensions(max_unpool, 2, _BACK)
+max_unpool3d = for_dimensions(max_unpool, 3, _BACK)
 
 
 # -- adaptive ------------------------------------------------------------------------------------
@@ -194,7 +262,7 @@ def _bins(size: int, out: int) -> list[tuple[int, int]]:
     return [(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
 
 
-def _along(x: Any, matrix: np.ndarray[Any, Any], axis: int) -> Any:
+def along(x: Any, matrix: np.ndarray[Any, Any], axis: int) -> Any:
     """Apply a constant matrix along one dimension."""
     matrix = matrix.astype(x.dtype)
     if axis == x.ndim - 1:
@@ -217,7 +285,7 @@ def adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
         matrix = np.zeros((wanted, own))
         for row, (start, stop) in enumerate(_bins(own, wanted)):
             matrix[row, start:stop] = 1 / (stop - start)
-        x = _along(x.float() if is_half(x.dtype) else x, matrix, lead + i)
+        x = along(x.float() if is_half(x.dtype) else x, matrix, lead + i)
     return x if x.dtype == input.dtype else x.to(input.dtype)  # halves are rounded once
 
 
@@ -233,6 +301,9 @@ adaptive_avg_pool2d = for_dimensions(
     >>> gw.nn.functional.adaptive_avg_pool2d(gw.ones(1, 2, 7, 5), 1).shape
     (1, 2, 1, 1)
     """,
+)
+adaptive_avg_pool3d = for_dimensions(
+    adaptive_avg_pool, 3, "The mean of windows chosen so that the output has size `output_size`."
 )
 
 
@@ -250,18 +321,24 @@ def adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: bool
         longest = max(stop - start for start, stop in bins)
         at = np.array([[min(start + i, own - 1) for i in range(longest)] for start, _ in bins])
         fits = np.array([[start + i < stop for i in range(longest)] for start, stop in bins])
-        joined = (flat.shape[0] * wanted, flat.shape[1] * longest)
-        flat = (flat[:, None, :, None] * own + at[:, None, :]).reshape(joined)
-        inside = (inside[:, None, :, None] & fits[:, None, :]).reshape(joined)
+        flat = _joined(flat * own, at, np.add)
+        inside = _joined(inside, fits, np.logical_and)
     rows = reshape(x, shape=(*x.shape[:lead], math.prod(size)))
     windows = getitem(rows, flat, index=("...", ("array", 0)))  # (..., windows, elements)
     values, places = maximum_along(where(inside, windows, -math.inf), -1)
     values = reshape(values, shape=(*x.shape[:lead], *out))
     if not return_indices:
         return values
-    chosen = flat[np.arange(len(flat)), concrete(places, "adaptive_max_pool")]
-    indices = creation.as_tensor(chosen.reshape(values.shape), device=values.device)
-    return values, indices
+    table = creation.as_tensor(flat, device=values.device)
+    chosen = getitem(table, np.arange(len(flat)), places, index=(("array", 0), ("array", 1)))
+    return values, reshape(chosen, shape=tuple(values.shape))
+
+
+def _joined(known: Any, more: Any, join: Any) -> Any:
+    """Facts about (..., windows, elements) with those of one more dimension."""
+    grid = join(known[..., :, None, :, None], more[..., None, :, None, :])
+    *lead, a, b, c, d = grid.shape
+    return grid.reshape(*lead, a * b, c * d)
 
 
 adaptive_max_pool1d = for_dimensions(
@@ -272,117 +349,61 @@ adaptive_max_pool2d = for_dimensions(
     2,
     "The largest element of windows chosen so that the output has size `output_size`.",
 )
+adaptive_max_pool3d = for_dimensions(
+    adaptive_max_pool,
+    3,
+    "The largest element of windows chosen so that the output has size `output_size`.",
+)
 
 
-# -- interpolation -------------------------------------------------------------------------------
-
-_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+# -- fractional ----------------------------------------------------------------------------------
 
 
-@new_result
-@rounds_once
-def interpolate(
+def fractional_max_pool(
+    n: int,
     input: Any,
-    size: Size | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
+    kernel_size: Size,
+    output_size: Size | None = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
 ) -> Any:
-    """Resize to `size`, or by `scale_factor`: nearest, linear, bilinear, trilinear, bicubic, area.
-
-    Each dimension is one product with a small matrix; nearest by a whole factor copies.
-
-    >>> import gradwalk as gw
-    >>> gw.nn.functional.interpolate(gw.tensor([[[1.0, 2.0]]]), scale_factor=2)
-    tensor([[[1., 1., 2., 2.]]])
-    """
-    n = input.ndim - 2
-    if antialias:
-        raise NotImplementedError("interpolate: antialias is not supported")
-    if n < 1 or (size is None) == (scale_factor is None):
-        raise ValueError("interpolate takes (batch, channels, ...) and either size or scale_factor")
-    if mode in _LINEAR:
-        if _LINEAR[mode] != n:
-            raise ValueError(f"mode {mode!r} is for {_LINEAR[mode] + 2} dimensions, not {n + 2}")
-    elif mode not in ("nearest", "nearest-exact", "area"):
-        raise ValueError(f"interpolate: unknown mode {mode!r}")
-    elif align_corners is not None:
-        raise ValueError(f"align_corners has no meaning for mode {mode!r}")
-    own = tuple(input.shape[2:])
-    scales: list[float | None] = [None] * n
-    if size is not None:
-        out = sizes("size", size, n)
-    else:
-        given: Any = scale_factor
-        factors = (given,) * n if isinstance(given, (int, float)) else tuple(given)
-        out = tuple(math.floor(o * f) for o, f in zip(own, factors, strict=True))
-        if not recompute_scale_factor:
-            scales = [float(f) for f in factors]
-    if mode == "area":
-        return adaptive_avg_pool(n, input, out)
-    if mode == "nearest" and all(
-        o % i == 0 and f in (None, o // i) for f, o, i in zip(scales, out, own, strict=True)
-    ):
-        return _repeated(input, out)
-    between = mode in _LINEAR and not is_floating(input.dtype)
-    if between and input.dtype != uint8:
-        raise TypeError(f"interpolate in mode {mode!r} takes floats or uint8, not {input.dtype}")
-    x = cast(input, dtype=float32) if between else input
-    for i in reversed(range(n)):
-        matrix = _weights(own[i], out[i], scales[i], mode, bool(align_corners))
-        x = _along(x, matrix, i + 2)
-        if between:  # bytes are rounded after every dimension, as in PyTorch
-            x = clip(floor(x + 0.5), 0, 255)
-    return cast(x, dtype=uint8) if between else x
+    """The largest element of windows that begin at random places, of the last n dimensions."""
+    name = f"fractional_max_pool{n}d"
+    _check(name, input, n)
+    kernel = sizes("kernel_size", kernel_size, n)
+    if (output_size is None) == (output_ratio is None):
+        raise ValueError(f"{name} takes either output_size or output_ratio")
+    lead = tuple(input.shape[: input.ndim - n])
+    size = tuple(input.shape[len(lead) :])
+    if output_size is None:
+        ratios = (output_ratio,) * n if isinstance(output_ratio, float) else tuple(output_ratio)
+        output_size = tuple(int(own * r) for own, r in zip(size, ratios, strict=True))
+    out = sizes("output_size", output_size, n)
+    if any(o + k - 1 > own for o, k, own in zip(out, kernel, size, strict=True)):
+        raise ValueError(f"{name}: windows of {kernel} at {out} places do not fit {size}")
+    drawn = rand(*lead, n, dtype=input.dtype) if _random_samples is None else _random_samples
+    samples = concrete(drawn, name).reshape(-1, n)[: math.prod(lead)].reshape(*lead, n)
+    flat = np.zeros((*lead, 1, 1), np.int64)
+    for axis, (own, o, k) in enumerate(zip(size, out, kernel, strict=True)):
+        sample = samples[..., axis if n == 3 else n - 1 - axis, None]  # PyTorch's order
+        step = (own - k) / max(o - 1, 1)
+        begin = ((np.arange(o) + sample) * step).astype(np.int64) - (sample * step).astype(np.int64)
+        begin[..., -1] = own - k
+        flat = _joined(flat * own, begin[..., None] + np.arange(k), np.add)
+    rows = reshape(input, shape=(*lead, math.prod(size)))
+    windows = ops.gather_last(
+        rows, flat.reshape(*lead, math.prod(flat.shape[len(lead) :])), apart=False
+    )
+    values, places = maximum_along(reshape(windows, shape=flat.shape), -1)
+    values = reshape(values, shape=(*lead, *out))
+    if not return_indices:
+        return values
+    table = creation.as_tensor(flat, device=values.device)
+    chosen = ops.gather_last(table, unsqueeze(places, -1), apart=True)
+    return values, reshape(chosen, shape=tuple(values.shape))
 
 
-def _repeated(x: Any, out: Shape) -> Any:
-    """Repeat every element a whole number of times: reshape, broadcast, reshape."""
-    thin, wide = list(x.shape[:2]), list(x.shape[:2])
-    for own, wanted in zip(x.shape[2:], out, strict=True):
-        thin += [own, 1]
-        wide += [own, wanted // own]
-    spread = broadcast_to(reshape(x, shape=tuple(thin)), tuple(wide))
-    return apart(reshape(spread, shape=(*x.shape[:2], *out)), x)
-
-
-@functools.lru_cache(maxsize=64)
-def _weights(
-    own: int, out: int, factor: float | None, mode: str, align_corners: bool
-) -> np.ndarray[Any, Any]:
-    """The matrix (out, own) that interpolates along one dimension."""
-    step = own / out if factor is None else 1 / factor
-    i = np.arange(out)
-    matrix = np.zeros((out, own))
-    if mode.startswith("nearest"):
-        place = (i + 0.5) * step if mode == "nearest-exact" else i * step
-        matrix[i, np.minimum(place.astype(int), own - 1)] = 1
-        return matrix
-    if align_corners:
-        place = i * ((own - 1) / (out - 1)) if out > 1 else i * 0.0
-    else:
-        place = (i + 0.5) * step - 0.5
-        if mode != "bicubic":
-            place = np.maximum(place, 0.0)
-    low = np.floor(place).astype(int)
-    t = place - low
-    if mode != "bicubic":
-        taps = [(0, 1 - t), (1, t)]
-    else:
-        taps = [(-1, _far(t + 1)), (0, _near(t)), (1, _near(1 - t)), (2, _far(2 - t))]
-    for offset, weight in taps:
-        np.add.at(matrix, (i, np.clip(low + offset, 0, own - 1)), weight)
-    return matrix
-
-
-_CUBIC = -0.75  # PyTorch's choice of the free constant in cubic convolution
-
-
-def _near(t: Any) -> Any:
-    return ((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1
-
-
-def _far(t: Any) -> Any:
-    return ((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC
+_RANDOM = "The largest element of windows that begin at random places, nearly evenly spaced."
+fractional_max_pool2d = for_dimensions(fractional_max_pool, 2, _RANDOM)
+fractional_max_pool3d = for_dimensions(fractional_max_pool, 3, _RANDOM)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.abstract import numbers_of
+from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.halves import rounds_once
-from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.elementwise.choice import clip, where
 from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.picking import one_hot
 from gradwalk.ops.linear import matmul
 from gradwalk.ops.network.softmax import without_negatives
+from gradwalk.ops.reduce.reduction import max as maximum_along
+from gradwalk.ops.reduce.reduction import sum
+from gradwalk.ops.shape.reshaping import cast, reshape, unsqueeze
+from gradwalk.tensors import creation
 
-__all__ = ["bilinear", "embedding", "linear", "one_hot"]
+__all__ = ["bilinear", "embedding", "embedding_bag", "linear", "one_hot"]
 
 
-def _check_indices(name: str, indices: Any, count: int) -> None:
+def check_indices(name: str, indices: Any, count: int) -> None:
+    """Reject anything but integers from 0 to count − 1."""
     if indices.dtype.kind not in "iu":
         raise TypeError(f"{name} takes integers, these are {indices.dtype}")
     values = numbers_of(indices)
@@ -49,7 +58,7 @@ def embedding(
         raise NotImplementedError("embedding: scale_grad_by_freq and sparse are not supported")
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight is a matrix, not of shape {tuple(weight.shape)}")
-    _check_indices("embedding", input, weight.shape[0])
+    check_indices("embedding", input, weight.shape[0])
     input = without_negatives(input, weight.shape[0])
     if padding_idx is not None:
         count = weight.shape[0]
@@ -68,6 +77,64 @@ def _shrink(weight: Any, indices: Any, max_norm: float, norm_type: float) -> Non
         rows = weight[used]  # a row that is used twice is written twice, with the same numbers
         norms = rows.norm(norm_type, dim=1, keepdim=True)
         weight[used] = where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """The sum, mean or maximum of rows of `weight` for every bag of indices; `padding_idx` counts
+    in none. A bag is a row of `input`, or begins at an element of `offsets`.
+
+    >>> import gradwalk as gw
+    >>> table = gw.tensor([[1.0], [2.0], [4.0]])
+    >>> bags = gw.nn.functional.embedding_bag(
+    ...     gw.tensor([0, 1, 2]), table, gw.tensor([0, 2]), mode="sum"
+    ... )
+    >>> bags.tolist()
+    [[3.0], [4.0]]
+    """
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode is 'sum', 'mean' or 'max', not {mode!r}")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError("embedding_bag: per_sample_weights need mode 'sum'")
+    if (offsets is None) != (input.ndim == 2):
+        raise ValueError("embedding_bag takes rows of indices, or a vector of them and offsets")
+    flat = reshape(input, shape=(input.numel(),))
+    if offsets is None:
+        bags = input.shape[0]
+        of = np.repeat(np.arange(bags), input.shape[1])
+    else:
+        starts = offsets[:-1] if include_last_offset else offsets
+        bags = starts.shape[0]
+        of = sum(cast(unsqueeze(starts, 0) <= np.arange(len(flat))[:, None], dtype=int64), 1) - 1
+    rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    # (bags, indices): which indices are in which bag
+    member = unsqueeze(creation.as_tensor(of), 0) == np.arange(bags)[:, None]
+    if padding_idx is not None:
+        member = member & (flat != padding_idx % weight.shape[0])
+    if mode == "max":
+        each = where(unsqueeze(member, 2), unsqueeze(rows, 0), -math.inf)
+        some = sum(cast(member, dtype=int64), 1, keepdim=True) > 0
+        return (
+            where(some, maximum_along(each, 1)[0], 0.0)
+            if len(flat)
+            else rows.new_zeros(bags, weight.shape[1])
+        )
+    shares = cast(member, dtype=rows.dtype)
+    if per_sample_weights is not None:
+        shares = shares * reshape(per_sample_weights, shape=(1, flat.shape[0]))
+    total = matmul.matmul(shares, rows)
+    return total if mode == "sum" else total / clip(sum(shares, 1, keepdim=True), min=1)
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:

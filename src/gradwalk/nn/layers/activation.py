@@ -6,7 +6,7 @@ from typing import Any
 
 from gradwalk.nn import functional
 from gradwalk.nn.constructors import on_device
-from gradwalk.nn.layers.options import OneInput, Options, layer
+from gradwalk.nn.layers.options import OneInput, layer
 from gradwalk.nn.module import Module, Parameter
 from gradwalk.ops.elementwise.activation import relu, sigmoid
 from gradwalk.ops.elementwise.trigonometry import tanh
@@ -213,16 +213,9 @@ class LogSigmoid(OneInput):
 
 
 @layer()
-class _AlongDim(Options):
+class _AlongDim(OneInput):
     dim: int | None = None
     _shown = ("dim",)
-
-    def forward(self, input: Any) -> Any:
-        """Apply the function along `dim`."""
-        dim = self.dim
-        if dim is None:  # PyTorch's deprecated choice
-            dim = 0 if input.ndim in (0, 1, 3) else 1
-        return self._function(input, dim)
 
 
 @layer(functional.glu)

@@ -8,12 +8,13 @@ from typing import Any
 from gradwalk.nn import functional, init
 from gradwalk.nn.constructors import on_device
 from gradwalk.nn.functional.convolution import conv, conv_transpose, padding_pairs, transposed_size
-from gradwalk.nn.layers.options import Dimensional, changed, several
+from gradwalk.nn.layers.options import Dimensional, OneInput, changed, layer, several
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Fold",
+    "Unfold",
 ]  # fmt: skip
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -212,3 +213,29 @@ class ConvTranspose2d(_ConvTranspose, dimensions=2):
 
 class ConvTranspose3d(_ConvTranspose, dimensions=3):
     """The transpose of `Conv3d` as a linear map."""
+
+
+@layer(functional.unfold, shown="kernel_size dilation padding stride")
+class Unfold(OneInput):
+    """The patches of (N, C, H, W) that a convolution meets, as columns.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.Unfold(3, padding=1)(gw.zeros(2, 3, 8, 8)).shape
+    (2, 27, 64)
+    """
+
+    kernel_size: Any
+    dilation: Any = 1
+    padding: Any = 0
+    stride: Any = 1
+
+
+@layer(functional.fold, shown="output_size kernel_size dilation padding stride")
+class Fold(OneInput):
+    """The transpose of `Unfold`: columns added at their places in an image."""
+
+    output_size: Any
+    kernel_size: Any
+    dilation: Any = 1
+    padding: Any = 0
+    stride: Any = 1

@@ -8,7 +8,10 @@ from gradwalk.nn import functional
 from gradwalk.nn.functional.dropout import check_probability
 from gradwalk.nn.layers.options import Options, layer
 
-__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
+__all__ = [
+    "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
+    "RReLU",
+]  # fmt: skip
 
 
 @layer(shown="p inplace")
@@ -55,3 +58,21 @@ class AlphaDropout(_Dropout):
     def forward(self, input: Any) -> Any:
         """The input with elements dropped."""
         return functional.alpha_dropout(input, self.p, self.training)
+
+
+@layer(functional.feature_alpha_dropout)
+class FeatureAlphaDropout(_Dropout):
+    """`AlphaDropout` of whole channels."""
+
+
+@layer(functional.rrelu, shown="lower upper")
+class RReLU(Options):
+    """x, times a random slope where it is negative; the mean slope in eval mode."""
+
+    lower: float = 1 / 8
+    upper: float = 1 / 3
+    inplace: bool = False
+
+    def forward(self, input: Any) -> Any:
+        """The input with negative elements scaled."""
+        return self._function(input, self.lower, self.upper, self.training, self.inplace)

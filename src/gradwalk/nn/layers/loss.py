@@ -6,19 +6,22 @@ and `reduce`: use `reduction="mean"`, `"sum"` or `"none"`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, InitVar
 from typing import Any
 
 from gradwalk.nn import functional
+from gradwalk.nn.layers.linear import Linear
 from gradwalk.nn.layers.options import Options, layer
 from gradwalk.nn.module import Module
 from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss",
-    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
-    "MSELoss", "MarginRankingLoss", "NLLLoss", "PairwiseDistance", "PoissonNLLLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CosineSimilarity",
+    "CrossEntropyLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
+    "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PairwiseDistance", "PoissonNLLLoss",
     "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
@@ -203,6 +206,82 @@ class TripletMarginWithDistanceLoss(_TripletLoss):
 @layer(functional.soft_margin_loss)
 class SoftMarginLoss(_ReducedLoss):
     r"""$\log(1 + e^{-y x})$."""
+
+
+@layer(functional.multi_margin_loss, buffers="weight")
+class MultiMarginLoss(_Loss):
+    r"""$\frac{1}{C} \sum_{i \ne y} \max(0, \text{margin} - x_y + x_i)^p$."""
+
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
+    reduction: str = "mean"
+
+
+@layer(functional.multilabel_margin_loss)
+class MultiLabelMarginLoss(_ReducedLoss):
+    r"""$\frac{1}{C} \sum_{j \in y} \sum_{i \notin y} \max(0, 1 - x_j + x_i)$."""
+
+
+@layer(functional.multilabel_soft_margin_loss, buffers="weight")
+class MultiLabelSoftMarginLoss(_Loss):
+    """Binary cross entropy of sigmoid(x), averaged over the classes."""
+
+    weight: Tensor | None = None
+    reduction: str = "mean"
+
+
+@layer(functional.ctc_loss)
+class CTCLoss(Options):
+    """−log of the probability of a sequence of labels, summed over its alignments with time."""
+
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False
+
+    def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
+        """The loss."""
+        return self._apply(log_probs, targets, input_lengths, target_lengths)
+
+
+@layer(functional.linear_cross_entropy, buffers="weight")
+class LinearCrossEntropyLoss(Options):
+    """`CrossEntropyLoss` of a learned linear map of the input to scores of classes."""
+
+    in_features: int
+    num_classes: int
+    out_features: tuple[int, ...] = ()
+    bias: bool = False
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
+    reduction: str = "mean"
+    weight: Tensor | None = None
+    ignore_index: int | None = None
+    label_smoothing: float = 0.0
+    options: InitVar[Any] = None
+
+    def _construct(self, **options: Any) -> None:
+        columns, bias, dtype, *_ = map(
+            options.pop, ("in_features", "bias", "dtype", "device", "options")
+        )
+        super()._construct(**options)
+        rows = self.num_classes * math.prod(self.out_features)
+        self.linear = Linear(columns, rows, bias=bias, dtype=dtype)
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss."""
+        shape = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return functional.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape(*shape, input.shape[-1]),
+            target,
+            linear_bias=None if bias is None else bias.reshape(shape),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+        )
 
 
 @layer(functional.cosine_similarity)

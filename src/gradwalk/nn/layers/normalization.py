@@ -17,7 +17,7 @@ from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
+    "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm",
 ]  # fmt: skip
 
 
@@ -97,9 +97,13 @@ class _TrackedNorm(_Affine, Dimensional, _NormOptions):
 
 
 class _BatchNorm(_TrackedNorm):
+    def _ranks(self, input: Any) -> list[int]:
+        """The numbers of dimensions that it takes."""
+        return [2, 3] if self.dimensions == 1 else [self.dimensions + 2]
+
     def forward(self, input: Any) -> Any:
         """The normalized input; in training, the running statistics move towards the batch's."""
-        self._check(input, *([2, 3] if self.dimensions == 1 else [self.dimensions + 2]))
+        self._check(input, *self._ranks(input))
         momentum: Any = 0.0 if self.momentum is None else self.momentum
         count = self.num_batches_tracked
         if self.training and self.track_running_stats and count is not None:
@@ -142,6 +146,53 @@ class BatchNorm2d(_BatchNorm, dimensions=2):
 
 class BatchNorm3d(_BatchNorm, dimensions=3):
     """`BatchNorm1d` over (N, C, D, H, W)."""
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm over all devices of a mesh, for any number of dimensions.
+
+    Every batch norm is: a batch that is divided over devices is one tensor here.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.SyncBatchNorm.convert_sync_batchnorm(gw.nn.Sequential(gw.nn.BatchNorm2d(3)))[0]
+    SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        if process_group is not None:
+            raise NotImplementedError(
+                "SyncBatchNorm: there are no process groups here. Fix: leave process_group out."
+            )
+        options = eps, momentum, affine, track_running_stats, device, dtype
+        super().__init__(num_features, *options, bias=bias)
+
+    def _ranks(self, input: Any) -> list[int]:
+        return [max(2, input.ndim)]
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replace every batch norm in a module, keeping its parameters and statistics."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            options = module.eps, module.momentum, module.affine, module.track_running_stats
+            made = cls(module.num_features, *options, process_group, bias=module.bias is not None)
+            made.training = module.training
+            made._parameters, made._buffers = module._parameters, module._buffers
+            return made
+        for name, inner in module.named_children():
+            setattr(module, name, cls.convert_sync_batchnorm(inner, process_group))
+        return module
 
 
 @declared

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.nn import functional
-from gradwalk.nn.layers.options import OneInput, layer, several
+from gradwalk.nn.functional.pooling import max_unpool
+from gradwalk.nn.layers.options import Dimensional, OneInput, Options, layer, several
+from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -46,6 +50,47 @@ class MaxPool2d(_MaxPool):
     """
 
 
+@layer(functional.max_pool3d)
+class MaxPool3d(_MaxPool):
+    """The largest element of every window of (N, C, D, H, W)."""
+
+
+@layer(shown="kernel_size stride padding")
+class _Unpool(Dimensional, Options):
+    kernel_size: Any
+    stride: Any = None
+    padding: Any = 0
+
+    def _check(self) -> None:
+        self.stride = self.kernel_size if self.stride is None else self.stride
+        for name in self._shown:
+            setattr(self, name, several(getattr(self, name), self.dimensions, name))
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """The elements at the places that a max pool took them from."""
+        options = self.kernel_size, self.stride, self.padding
+        return max_unpool(self.dimensions, input, indices, *options, output_size)
+
+
+class MaxUnpool1d(_Unpool, dimensions=1):
+    """The inverse of `MaxPool1d` as far as there is one: 0 where no maximum was."""
+
+
+class MaxUnpool2d(_Unpool, dimensions=2):
+    """The inverse of `MaxPool2d` as far as there is one: 0 where no maximum was.
+
+    >>> import gradwalk as gw
+    >>> largest, places = gw.nn.MaxPool2d(2, return_indices=True)(gw.arange(4.0).view(1, 2, 2))
+    >>> gw.nn.MaxUnpool2d(2)(largest, places)
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
+
+
+class MaxUnpool3d(_Unpool, dimensions=3):
+    """The inverse of `MaxPool3d` as far as there is one: 0 where no maximum was."""
+
+
 @layer(functional.avg_pool1d)
 class AvgPool1d(_Pool):
     r"""The mean of every window of (N, C, L): $\frac{1}{k} \sum_m x_{s t + m}$."""
@@ -73,6 +118,57 @@ class AvgPool2d(_Pool):
     divisor_override: int | None = None
 
 
+@layer(functional.avg_pool3d)
+class AvgPool3d(_Pool):
+    """The mean of every window of (N, C, D, H, W)."""
+
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+
+
+@layer(shown="norm_type kernel_size stride ceil_mode")
+class _LPPool(OneInput):
+    norm_type: float
+    kernel_size: Any
+    stride: Any = None
+    ceil_mode: bool = False
+
+
+@layer(functional.lp_pool1d)
+class LPPool1d(_LPPool):
+    r"""$(\sum x^p)^{1/p}$ of every window of (N, C, L)."""
+
+
+@layer(functional.lp_pool2d)
+class LPPool2d(_LPPool):
+    r"""$(\sum x^p)^{1/p}$ of every window of (N, C, H, W)."""
+
+
+@layer(functional.lp_pool3d)
+class LPPool3d(_LPPool):
+    r"""$(\sum x^p)^{1/p}$ of every window of (N, C, D, H, W)."""
+
+
+@layer(buffers="_random_samples")
+class _FractionalPool(OneInput):
+    kernel_size: Any
+    output_size: Any = None
+    output_ratio: Any = None
+    return_indices: bool = False
+    _random_samples: Tensor | None = None
+
+
+@layer(functional.fractional_max_pool2d)
+class FractionalMaxPool2d(_FractionalPool):
+    """The largest element of windows of (N, C, H, W) that begin at random places."""
+
+
+@layer(functional.fractional_max_pool3d)
+class FractionalMaxPool3d(_FractionalPool):
+    """The largest element of windows of (N, C, D, H, W) that begin at random places."""
+
+
 @layer(shown="output_size")
 class _AdaptivePool(OneInput):
     output_size: Any
@@ -93,6 +189,11 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     """
 
 
+@layer(functional.adaptive_avg_pool3d)
+class AdaptiveAvgPool3d(_AdaptivePool):
+    """Means over windows chosen so that the result has a given size; None keeps a dimension."""
+
+
 @layer(functional.adaptive_max_pool1d)
 class AdaptiveMaxPool1d(_AdaptivePool):
     """Maxima over windows chosen so that the result has a given length."""
@@ -102,6 +203,13 @@ class AdaptiveMaxPool1d(_AdaptivePool):
 
 @layer(functional.adaptive_max_pool2d)
 class AdaptiveMaxPool2d(_AdaptivePool):
+    """Maxima over windows chosen so that the result has a given size."""
+
+    return_indices: bool = False
+
+
+@layer(functional.adaptive_max_pool3d)
+class AdaptiveMaxPool3d(_AdaptivePool):
     """Maxima over windows chosen so that the result has a given size."""
 
     return_indices: bool = False

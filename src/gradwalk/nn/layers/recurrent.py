@@ -5,9 +5,11 @@ A layer takes a whole sequence through one op (ops/network/recurrent.py).
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from dataclasses import InitVar
+from functools import partial
 from typing import Any
 
 from gradwalk.nn import functional, init
@@ -16,6 +18,7 @@ from gradwalk.nn.functional.dropout import check_probability
 from gradwalk.nn.layers.options import changed, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
+from gradwalk.nn.utils.rnn import PackedSequence
 from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, scan
 from gradwalk.ops.shape.reshaping import cat, split, stack
 from gradwalk.tensors import creation
@@ -129,7 +132,13 @@ class _Recurrent(_Gated):
         return ("", "_reverse") if self.bidirectional else ("",)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        """All outputs of the last layer, and the last state of every layer and direction."""
+        """All outputs of the last layer, and the last state of every layer and direction.
+
+        Of a PackedSequence, the outputs are one too, and a state is that after the last step of
+        its own sequence.
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
             raise ValueError(
                 f"{type(self).__name__}({self.extra_repr()}) takes (time, batch, "
@@ -142,23 +151,63 @@ class _Recurrent(_Gated):
             x = x.transpose(0, 1)
         if not x.shape[0]:
             raise ValueError("the sequence is empty")
-        states = self._initial(x, hx, batched)
+        x, final = self._layers(x, self._initial(x, x.shape[1], hx, batched), self._run)
+        if batched and self.batch_first:
+            x = x.transpose(0, 1)
+        if not batched:
+            x, final = x.squeeze(1), tuple(s.squeeze(1) for s in final)
+        return x, (final if len(final) > 1 else final[0])
+
+    def _layers(self, x: Any, states: list[State], run: Any) -> tuple[Any, State]:
+        """All layers, each of them run in its directions: the outputs and the last states."""
         last: list[State] = []
         for layer in range(self.num_layers):
             if layer and self.dropout and self.training:
                 x = functional.dropout(x, self.dropout, True)
             outputs = []
             for suffix in self._directions():
-                out, state = self._run(x, states[len(last)], f"_l{layer}{suffix}", bool(suffix))
+                out, state = run(x, states[len(last)], f"_l{layer}{suffix}", bool(suffix))
                 outputs.append(out)
                 last.append(state)
             x = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
-        if batched and self.batch_first:
-            x = x.transpose(0, 1)
-        final = tuple(stack(list(parts)) for parts in zip(*last))
-        if not batched:
-            x, final = x.squeeze(1), tuple(s.squeeze(1) for s in final)
-        return x, (final if len(final) > 1 else final[0])
+        return x, tuple(stack(list(parts)) for parts in zip(*last))
+
+    def _forward_packed(self, packed: PackedSequence, hx: Any) -> Any:
+        sizes = [int(size) for size in packed.batch_sizes]
+        order, back = packed.sorted_indices, packed.unsorted_indices
+        if hx is not None and order is not None:
+            hx = tuple(h[:, order] for h in hx) if isinstance(hx, tuple) else hx[:, order]
+        states = self._initial(packed.data, sizes[0], hx, True)
+        # Times at which the same sequences are there are one run of the op.
+        groups = [(size, len(list(same))) for size, same in itertools.groupby(sizes)]
+        run = partial(self._run_packed, groups)
+        x, final = self._layers(packed.data, states, run)
+        if back is not None:
+            final = tuple(state[:, back] for state in final)
+        return packed._replace(data=x), (final if len(final) > 1 else final[0])
+
+    def _run_packed(
+        self, groups: list[tuple[int, int]], x: Any, state: State, suffix: str, reverse: bool
+    ) -> tuple[Any, State]:
+        """One layer in one direction of packed data: (elements, features) to (elements, state).
+
+        Forward, sequences end one after the other; in reverse, they begin so.
+        """
+        parts = split(x, [size * times for size, times in groups], 0)
+        first, ended, outputs = state, [], []
+        running = tuple(s[:0] for s in state) if reverse else state
+        for part, (size, times) in list(zip(parts, groups))[:: -1 if reverse else 1]:
+            have = running[0].shape[0]
+            if reverse:
+                running = tuple(cat([r, f[have:size]]) for r, f in zip(running, first))
+            elif have > size:
+                ended.append(tuple(r[size:] for r in running))
+                running = tuple(r[:size] for r in running)
+            steps = part.reshape(times, size, part.shape[-1])
+            out, running = self._run(steps, running, suffix, reverse)
+            outputs.append(out.reshape(times * size, out.shape[-1]))
+        last = tuple(cat([r, *reversed(e)]) for r, *e in zip(running, *ended))
+        return cat(outputs[:: -1 if reverse else 1]), last
 
     def _run(self, x: Any, state: State, suffix: str, reverse: bool) -> tuple[Any, State]:
         """One layer in one direction: (time, batch, features) to (time, batch, state)."""
@@ -174,12 +223,11 @@ class _Recurrent(_Gated):
             state = tuple(map(in_half, state))
         return _sequence(self.mode, x, state, weights, biases, reverse)
 
-    def _initial(self, x: Any, hx: Any, batched: bool) -> list[State]:
+    def _initial(self, x: Any, batch: int, hx: Any, batched: bool) -> list[State]:
         """The state of every layer and direction before the first step."""
         lstm = self.mode == "LSTM"
         count = self.num_layers * len(self._directions())
         sizes = [self.proj_size or self.hidden_size] + ([self.hidden_size] if lstm else [])
-        batch = x.shape[1]
         if hx is None:
             zeros = [x.new_zeros(batch, size) for size in sizes]
             return [tuple(zeros)] * count

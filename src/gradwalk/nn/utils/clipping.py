@@ -13,6 +13,7 @@ from gradwalk.engine.modes import quietly
 from gradwalk.graph.abstract import AbstractArray, is_array
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
+from gradwalk.ops.elementwise.complex_numbers import as_pairs
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
@@ -114,13 +115,14 @@ def get_total_norm(
     >>> gw.nn.utils.get_total_norm([gw.tensor([3.0]), gw.tensor([4.0])])
     tensor(5.)
     """
-    arrays = [t._array for t in ([tensors] if isinstance(tensors, Tensor) else tensors)]
+    listed = [tensors] if isinstance(tensors, Tensor) else tensors
+    arrays = [as_pairs(t._array) for t in listed]
     return _as_tensor(_norm(arrays, float(norm_type), error_if_nonfinite), arrays)
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Array]:
     listed = [parameters] if isinstance(parameters, Tensor) else parameters
-    return [g._array for g in (p.grad for p in listed) if g is not None]
+    return [as_pairs(g._array) for g in (p.grad for p in listed) if g is not None]
 
 
 def _norm(arrays: list[Array], kind: float, error_if_nonfinite: bool) -> Any:

@@ -3,11 +3,138 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from gradwalk.ops.shape.reshaping import pad, stack
+from gradwalk.tensors.creation import as_tensor
 from gradwalk.tensors.tensor import Tensor
 
-__all__ = ["pad_sequence", "unpad_sequence"]
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
+    "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
+
+
+class PackedSequence(NamedTuple):
+    """Sequences of different lengths, one time after the other, without padding.
+
+    `batch_sizes` says how many sequences reach each time; `sorted_indices` is their order by
+    length, if it is not the order in the batch. Recurrent layers take and return it.
+    """
+
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None = None
+    unsorted_indices: Tensor | None = None
+
+    def to(self, *args: Any, **keywords: Any) -> PackedSequence:
+        """The same with the data on another device or in another dtype."""
+        return self._replace(data=self.data.to(*args, **keywords))
+
+    def cpu(self) -> PackedSequence:
+        """On the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, *args: Any) -> PackedSequence:
+        """On a GPU."""
+        return self._replace(data=self.data.cuda(*args))
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data is on a GPU."""
+        return self.data.is_cuda
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes another."""
+    return None if permutation is None else permutation.argsort()
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """Pack a padded batch of sequences: (time, batch, ...), or batch first.
+
+    >>> import gradwalk as gw
+    >>> padded = gw.tensor([[1.0, 2.0], [3.0, 0.0]])
+    >>> packed = gw.nn.utils.rnn.pack_padded_sequence(padded, [2, 1], batch_first=True)
+    >>> packed.data, packed.batch_sizes
+    (tensor([1., 3., 2.]), tensor([2, 1]))
+    """
+    numbers = np.array([int(n) for n in lengths])
+    rows = input if batch_first else input.transpose(0, 1)
+    if len(numbers) != rows.shape[0]:
+        raise ValueError(f"{len(numbers)} lengths for a batch of {rows.shape[0]} sequences")
+    if len(numbers) and (numbers.min() < 1 or numbers.max() > rows.shape[1]):
+        raise ValueError(f"lengths are from 1 to {rows.shape[1]}, not {numbers.tolist()}")
+    order = None
+    if not enforce_sorted:
+        order = np.argsort(-numbers, kind="stable")
+        numbers = numbers[order]
+    elif (numbers[1:] > numbers[:-1]).any():
+        raise RuntimeError(
+            f"lengths {numbers.tolist()} are not sorted, the longest first. "
+            "Fix: pass enforce_sorted=False."
+        )
+    sizes = (numbers > np.arange(numbers.max(initial=0))[:, None]).sum(1)
+    of = [np.arange(size) for size in sizes]  # the sequences that reach each time
+    times = np.repeat(np.arange(len(sizes)), sizes)
+    which = np.concatenate(of) if of else np.zeros(0, int)
+    data = rows[which if order is None else order[which], times]
+    if order is None:
+        return PackedSequence(data, as_tensor(sizes))
+    return PackedSequence(data, as_tensor(sizes), as_tensor(order), as_tensor(np.argsort(order)))
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The padded batch and the lengths: what `pack_padded_sequence` was given."""
+    rows, lengths = _unpacked(sequence)
+    longest = max(lengths) if total_length is None else total_length
+    if total_length is not None and total_length < max(lengths):
+        raise ValueError(f"total_length {total_length} is below the longest, {max(lengths)}")
+    padded = pad_sequence(rows, batch_first, padding_value)
+    gap = longest - max(lengths)
+    if gap:
+        time_last = (0, 0) * (padded.ndim - 1 - batch_first)
+        padded = pad(padded, (*time_last, 0, gap), value=padding_value)
+    return padded, as_tensor(np.array(lengths))
+
+
+def pack_sequence(sequences: Iterable[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Pack a list of sequences.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.utils.rnn.pack_sequence([gw.tensor([1.0, 2.0]), gw.tensor([3.0])]).data
+    tensor([1., 3., 2.])
+    """
+    listed = list(sequences)
+    lengths = [sequence.shape[0] for sequence in listed]
+    return pack_padded_sequence(pad_sequence(listed, True), lengths, True, enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The list that `pack_sequence` was given."""
+    return _unpacked(packed_sequences)[0]
+
+
+def _unpacked(packed: PackedSequence) -> tuple[list[Tensor], list[int]]:
+    """The sequences in the order of the batch, and their lengths."""
+    sizes = packed.batch_sizes.numpy()
+    starts = np.cumsum(sizes) - sizes
+    rows, lengths = [], []
+    order = range(int(sizes[0])) if packed.unsorted_indices is None else packed.unsorted_indices
+    for number in map(int, order):
+        length = int((sizes > number).sum())
+        rows.append(packed.data[starts[:length] + number])
+        lengths.append(length)
+    return rows, lengths
 
 
 def pad_sequence(

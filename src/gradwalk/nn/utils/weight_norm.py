@@ -12,6 +12,14 @@ from gradwalk.tensors.tensor import Tensor
 M = TypeVar("M", bound=Module)
 
 
+def length(direction: Any, dim: int | None) -> Any:
+    """The norm of every slice along `dim`, or of the whole."""
+    if dim is None:
+        return direction.norm()
+    kept = dim % direction.ndim
+    return direction.norm(dim=[i for i in range(direction.ndim) if i != kept], keepdim=True)
+
+
 class _WeightNorm:
     """The hook that recomputes the weight before every forward."""
 
@@ -19,17 +27,10 @@ class _WeightNorm:
         self.name, self.dim = name, dim
         self.handle: RemovableHandle | None = None
 
-    def length(self, direction: Any) -> Any:
-        """The norm of every slice along `dim`, or of the whole."""
-        if self.dim is None:
-            return direction.norm()
-        kept = self.dim % direction.ndim
-        return direction.norm(dim=[i for i in range(direction.ndim) if i != kept], keepdim=True)
-
     def weight(self, module: Module) -> Tensor:
         """direction × length / |direction|."""
         direction = getattr(module, self.name + "_v")
-        return direction * (getattr(module, self.name + "_g") / self.length(direction))
+        return direction * (getattr(module, self.name + "_g") / length(direction, self.dim))
 
     def __call__(self, module: Module, args: Any) -> None:
         setattr(module, self.name, self.weight(module))
@@ -48,7 +49,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     norm = _WeightNorm(name, None if dim == -1 else dim)
     weight = getattr(module, name)
     delattr(module, name)
-    module.register_parameter(name + "_g", Parameter(norm.length(weight.detach())))
+    module.register_parameter(name + "_g", Parameter(length(weight.detach(), norm.dim)))
     module.register_parameter(name + "_v", Parameter(weight.detach().clone()))
     setattr(module, name, norm.weight(module))
     norm.handle = module.register_forward_pre_hook(norm)

@@ -75,7 +75,8 @@ class BackwardPlan:
         # A file name inside gradwalk: the search for the user's line skips it.
         file = f"{__file__}, {op.name}"
         self.save = eval(compile(self.save_text, file, "eval"), {"shape": np.shape})
-        self.pull = eval(compile(self.pull_text, file, "eval"), functions)
+        pull = eval(compile(self.pull_text, file, "eval"), functions)
+        self.pull = pull if op.native is None else op.native.pulling(pull)
         self.written = True  # last: another thread may be here as well, and writes the same
         return self
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core import op as op_module
-from gradwalk.ops.core.dtypes import is_number
+from gradwalk.ops.core.dtypes import is_complex_dtype, is_number
 from gradwalk.ops.core.op import Op, OpError, Rule, UnknownShapeError
 from gradwalk.ops.core.symbol import Symbol, output_shapes
 
@@ -113,7 +113,8 @@ def _checked_results(op: Op, result: Any) -> list[np.ndarray[Any, Any]]:
         )
     for part in result if several else (result,):
         number = isinstance(part, (np.ndarray, np.generic, bool, int, float))
-        if not number or not is_number(np.asarray(part).dtype):
+        dtype = np.asarray(part).dtype
+        if not number or not is_number(dtype) or (is_complex_dtype(dtype) and not op.on_complex):
             raise OpError(
                 f"op '{op.name}': forward returned {type(part).__name__} ({part!r}); it must "
                 "return an array of real numbers."

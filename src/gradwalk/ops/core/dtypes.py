@@ -1,7 +1,7 @@
 """Dtypes and how they promote: as in PyTorch, which differs from NumPy.
 
 Three things decide, strongest first: tensors with dimensions, 0-d tensors, Python numbers. A
-weaker one matters only if its category (bool < integer < float) is higher.
+weaker one matters only if its category (bool < integer < float < complex) is higher.
 """
 
 from __future__ import annotations
@@ -20,8 +20,16 @@ int32 = np.dtype(np.int32)
 int64 = np.dtype(np.int64)
 uint8 = np.dtype(np.uint8)
 bool_ = np.dtype(np.bool_)
+complex64 = np.dtype(np.complex64)
+complex128 = np.dtype(np.complex128)
 
-_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2}
+# NumPy numbers its dtypes. Those up to this one are computed with as they are: halves and complex
+# numbers come after it.
+LAST_PLAIN = np.dtype(np.longdouble).num
+
+_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_COMPLEX: dict[np.dtype[Any], np.dtype[Any]] = {float32: complex64, float64: complex128}
+_PARTS = {pair: part for part, pair in _COMPLEX.items()}
 _default = float32
 _matmul_precision = "highest"
 
@@ -63,14 +71,56 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or is_bfloat16(dtype)
 
 
+def is_complex_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is complex64 or complex128."""
+    return dtype.kind == "c"
+
+
+def real_only(name: str, x: Any) -> None:
+    """Raise for a complex operand of a function whose formula is for real numbers."""
+    if is_complex_dtype(x.dtype):
+        raise TypeError(
+            f"{name} is not defined for complex numbers ({x.dtype}).\n"
+            "Fix: compute with x.abs(), x.real and x.imag, or with gradwalk.view_as_real(x)."
+        )
+
+
+def check_cast(old: np.dtype[Any], new: np.dtype[Any]) -> None:
+    """Raise if complex numbers would lose their imaginary part."""
+    if old.kind == "c" and new.kind not in "cb":
+        raise TypeError(f"{old} as {new} would lose the imaginary part.\nFix: .real or .abs()")
+
+
+def has_gradients(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of a dtype can change by a little: floats and complex numbers."""
+    return is_floating(dtype) or dtype.kind == "c"
+
+
+def complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex dtype whose parts have a dtype; that of the default dtype for integers."""
+    if dtype.kind == "c":
+        return dtype
+    part = dtype if is_floating(dtype) else _default
+    if part not in _COMPLEX:
+        raise TypeError(
+            f"there are no complex numbers with parts in {part}.\nFix: cast to gradwalk.float32"
+        )
+    return _COMPLEX[part]
+
+
+def part_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the parts of complex numbers; any other dtype as it is."""
+    return _PARTS.get(dtype, dtype)
+
+
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype is float16 or bfloat16: stored so, computed with in float32."""
     return dtype == float16 or is_bfloat16(dtype)
 
 
 def is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether tensors can have a dtype: floats, integers, booleans."""
-    return dtype.kind in "fiub" or is_bfloat16(dtype)
+    """Whether tensors can have a dtype: floats, complex numbers, integers, booleans."""
+    return dtype.kind in "fciub" or is_bfloat16(dtype)
 
 
 def dtype_named(name: str) -> np.dtype[Any]:
@@ -139,15 +189,15 @@ def get_float32_matmul_precision() -> str:
 
 
 def category(dtype: np.dtype[Any]) -> int:
-    """bool 0, integer 1, float 2; raise for any other dtype."""
+    """bool 0, integer 1, float 2, complex 3; raise for any other dtype."""
     try:
         return _CATEGORY[dtype.kind]
     except KeyError:
         if is_bfloat16(dtype):
             return 2
-        kind = "complex numbers are" if dtype.kind == "c" else f"{dtype} is"
         raise TypeError(
-            f"{kind} not supported: gradwalk tensors hold floats, integers or booleans"
+            f"{dtype} is not supported: gradwalk tensors hold floats, complex numbers, integers or "
+            "booleans"
         ) from None
 
 
@@ -157,7 +207,10 @@ def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
         return a
     first, second = category(a), category(b)
     if first != second:
-        return a if first > second else b  # int64 with float32 is float32
+        higher, lower = (a, b) if first > second else (b, a)
+        if higher.kind == "c" and lower == float64:
+            return complex128
+        return higher  # int64 with float32 is float32
     if is_bfloat16(a) or is_bfloat16(b):
         return float32 if a.itemsize == b.itemsize else max(a, b, key=lambda d: d.itemsize)
     return np.promote_types(a, b)
@@ -173,6 +226,8 @@ def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
             level, dtype = 2, bool_
         else:
             level, dtype = 2, int64 if isinstance(operand, int) else _default
+            if isinstance(operand, complex):
+                dtype = complex_of(_default)
         known = strength[level]
         strength[level] = dtype if known is None else promote_types(known, dtype)
     result: np.dtype[Any] | None = None
@@ -180,12 +235,24 @@ def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
         if candidate is None:
             continue
         if result is None or category(candidate) > category(result):
-            result = candidate
+            # Floats beside a weaker complex number keep their precision.
+            wide = candidate.kind == "c" and result is not None and is_floating(result)
+            result = complex_of(result) if wide and result is not None else candidate
     return _default if result is None else result
 
 
 def held_by(dtype: np.dtype[Any], number: Any) -> Any:
     """A Python number as a dtype stores it, as in PyTorch: 2.5 as the integer 2, −1 as 255."""
-    if is_floating(dtype):
+    if has_gradients(dtype):
         return number
     return bool(number) if dtype.kind == "b" else int(np.array(int(number)).astype(dtype))
+
+
+def furthest(dtype: np.dtype[Any], *, below: bool) -> Any:
+    """What no number of a dtype is below (or above): an infinity, or the last integer."""
+    if is_floating(dtype):
+        return -np.inf if below else np.inf
+    if dtype.kind == "b":
+        return not below
+    limits = np.iinfo(dtype)
+    return int(limits.min if below else limits.max)

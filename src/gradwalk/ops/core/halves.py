@@ -22,11 +22,12 @@ PRODUCTS = frozenset(
 # Which operands of recurrent layers are multiplied: x and the weights.
 FACTORS = {"lstm": (0, 3, 4), "gru": (0, 2, 3), "rnn": (0, 2, 3)}
 
-# They move elements and compute nothing; so do all views.
+# They move elements and compute nothing; so do all views. A neighbour is one of its own dtype.
 MOVES = frozenset(
     {
         *("cast", "clone", "alias", "getitem", "setitem", "write_view", "embedding", "gather_last"),
         *("concatenate", "split", "reshape", "permute", "expand", "flip", "diagonal", "windows"),
+        "nextafter",
     }
 )
 

@@ -3,9 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from gradwalk.ops.linear.matrices import SignLog
+from gradwalk.ops.elementwise.integers import MantissaExponent
+from gradwalk.ops.linear.matrices import Factors, SignLog
+from gradwalk.ops.linear.older_names import SingularV
+from gradwalk.ops.linear.reflections import Reflections
+from gradwalk.ops.linear.solving import Triangular
+from gradwalk.ops.reduce.frequencies import Histogram
 from gradwalk.ops.reduce.reduction import ValuesIndices
 from gradwalk.ops.reduce.statistics import MinMax
+from gradwalk.sparse import SparseTensor
 
 class OperatorMethods:
     def __abs__(self) -> Self: ...
@@ -17,6 +23,7 @@ class OperatorMethods:
     def __gt__(self, other: Any) -> Self: ...
     def __invert__(self) -> Self: ...
     def __le__(self, other: Any) -> Self: ...
+    def __lshift__(self, other: Any) -> Self: ...
     def __lt__(self, other: Any) -> Self: ...
     def __mod__(self, other: Any) -> Self: ...
     def __mul__(self, other: Any) -> Self: ...
@@ -26,9 +33,12 @@ class OperatorMethods:
     def __radd__(self, other: Any) -> Self: ...
     def __rand__(self, other: Any) -> Self: ...
     def __rfloordiv__(self, other: Any) -> Self: ...
+    def __rlshift__(self, other: Any) -> Self: ...
     def __rmod__(self, other: Any) -> Self: ...
     def __rmul__(self, other: Any) -> Self: ...
     def __ror__(self, other: Any) -> Self: ...
+    def __rrshift__(self, other: Any) -> Self: ...
+    def __rshift__(self, other: Any) -> Self: ...
     def __rsub__(self, other: Any) -> Self: ...
     def __rtruediv__(self, other: Any) -> Self: ...
     def __rxor__(self, other: Any) -> Self: ...
@@ -47,6 +57,8 @@ class Methods:
         """Inverse hyperbolic cosine."""
     def add(self, other: Any, *, alpha: float = 1) -> Self:
         """self + alpha × other."""
+    def addbmm(self, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Self:
+        """beta × input + alpha × the sum of the products in a batch."""
     def addcdiv(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Self:
         """input + value × tensor1 / tensor2."""
     def addcmul(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Self:
@@ -57,6 +69,8 @@ class Methods:
         """beta × input + alpha × mat @ vec."""
     def addr(self, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Self:
         """beta × input + alpha × the outer product of two vectors."""
+    def adjoint(self) -> Self:
+        """The conjugate transpose of matrices: `x.mH`."""
     def all(
         self, dim: int | tuple[int, ...] | list[int] | None = None, keepdim: bool = False
     ) -> Self:
@@ -75,6 +89,8 @@ class Methods:
         """Smallest value over `dim`; ties share the gradient equally."""
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
         """The smallest and the largest value."""
+    def angle(self) -> Self:
+        """The angle in the complex plane, between −π and π; of a real number 0 or π."""
     def any(
         self, dim: int | tuple[int, ...] | list[int] | None = None, keepdim: bool = False
     ) -> Self:
@@ -101,6 +117,18 @@ class Methods:
         """The indices that put x in order along `dim`; always stable."""
     def argwhere(self) -> Self:
         """The places of the elements that are not zero, one row each."""
+    def as_strided(
+        self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+    ) -> Self:
+        """A view of the elements of a contiguous tensor, `stride` apart along each dimension."""
+    def as_strided_scatter(
+        self,
+        src: Any,
+        size: Sequence[int],
+        stride: Sequence[int],
+        storage_offset: int | None = None,
+    ) -> Self:
+        """A copy of `input` with `src` at the places that `as_strided` would show."""
     def asin(self) -> Self:
         """Arc sine."""
     def asinh(self) -> Self:
@@ -117,10 +145,14 @@ class Methods:
         """How often each number 0, 1, 2, ... occurs, or the sum of its weights."""
     def bitwise_and(self, other: Any) -> Self:
         """self & other."""
+    def bitwise_left_shift(self, other: Any) -> Self:
+        """self << other."""
     def bitwise_not(self) -> Self:
         """~self."""
     def bitwise_or(self, other: Any) -> Self:
         """self | other."""
+    def bitwise_right_shift(self, other: Any) -> Self:
+        """self >> other."""
     def bitwise_xor(self, other: Any) -> Self:
         """self ^ other."""
     def bmm(self, mat2: Any) -> Self:
@@ -129,6 +161,12 @@ class Methods:
         """Repeat along new or length-1 dimensions, without copying."""
     def ceil(self) -> Self:
         """The integer above; its gradient is zero."""
+    def cholesky(self, upper: bool = False) -> Self:
+        """The lower triangular L with L Lᵀ = input: `linalg.cholesky`."""
+    def cholesky_inverse(self, upper: bool = False) -> Self:
+        """The inverse of A = L Lᵀ (Uᵀ U if `upper`)."""
+    def cholesky_solve(self, L: Any, upper: bool = False) -> Self:
+        """X with A X = B, of A = L Lᵀ (Uᵀ U if `upper`)."""
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
         """Cut along `dim` into (at most) `chunks` pieces of equal size."""
     def clamp(self, min: Any = None, max: Any = None) -> Self:
@@ -139,6 +177,10 @@ class Methods:
         """Limit from below."""
     def clip(self, min: Any = None, max: Any = None) -> Self:
         """Limit to [min, max], numbers or tensors; the bounds themselves pass the gradient."""
+    def conj(self) -> Self:
+        """The complex conjugate; a real tensor itself."""
+    def conj_physical(self) -> Self:
+        """`conj`: here it always computes."""
     def copysign(self, other: Any) -> Self:
         """|self| with the sign of other."""
     def corrcoef(self) -> Self:
@@ -173,6 +215,8 @@ class Methods:
         """All elements on the diagonal of a matrix."""
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
         """The diagonal over two dimensions, as a view; it becomes the last dimension."""
+    def diagonal_scatter(self, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        """A copy of `input` with `src` on its diagonal over two dimensions."""
     def diff(self, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Self:
         """Differences between neighbours along `dim`, `n` times over."""
     def digamma(self) -> Self:
@@ -218,7 +262,7 @@ class Methods:
     def flipud(self) -> Self:
         """Reverse the rows."""
     def float_power(self, exponent: Any) -> Self:
-        """input to the power of `exponent`, computed in float64 whatever they hold."""
+        """input to the power of `exponent`, computed in float64 whatever they hold, or in complex128."""
     def floor(self) -> Self:
         """The integer below; its gradient is zero."""
     def floor_divide(self, other: Any) -> Self:
@@ -231,10 +275,16 @@ class Methods:
         """The remainder with the sign of self."""
     def frac(self) -> Self:
         """The fractional part: x − trunc(x)."""
+    def frexp(self) -> MantissaExponent:
+        """The mantissa from ½ to 1 and the power of two: mantissa × 2^exponent is `input`."""
     def gather(self, dim: int, index: Any) -> Self:
         """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
+    def gcd(self, other: Any) -> Self:
+        """The greatest common divisor."""
     def ge(self, other: Any) -> Self:
         """self >= other."""
+    def geqrf(self) -> Reflections:
+        """R, with the reflections below its diagonal, and their factors; `linalg.qr` has a gradient."""
     def ger(self, vec2: Any) -> Self:
         """Outer product of two vectors."""
     def greater(self, other: Any) -> Self:
@@ -247,10 +297,25 @@ class Methods:
         """0 below zero, 1 above, `values` at zero; no gradient."""
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Self:
         """How many elements fall into each of `bins` bins of equal width from `min` to `max`."""
+    def histogram(
+        self,
+        bins: Any = 100,
+        *,
+        range: Sequence[float] | None = None,
+        weight: Any = None,
+        density: bool = False,
+    ) -> Histogram:
+        """How many elements fall into each bin, or the sum of their weights, and the bins' edges."""
     def hsplit(self, indices_or_sections: Any) -> tuple[Self, ...]:
         """Cut along the columns (a vector along its only dimension)."""
     def hypot(self, other: Any) -> Self:
         """√(self² + other²)."""
+    def i0(self) -> Self:
+        """The modified Bessel function of order 0."""
+    def igamma(self, other: Any) -> Self:
+        """The regularized lower incomplete gamma function of parameter self at other."""
+    def igammac(self, other: Any) -> Self:
+        """The regularized upper incomplete gamma function of parameter self at other."""
     def index_add(self, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Self:
         """`input` with the slices of alpha × source added at `index` along `dim`."""
     def index_copy(self, dim: int, index: Any, source: Any) -> Self:
@@ -259,6 +324,10 @@ class Methods:
         """`input` with the slices at `index` along `dim` filled with one value."""
     def index_put(self, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Self:
         """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
+    def index_reduce(
+        self, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+    ) -> Self:
+        """`input` with the slices of `source` reduced into those at `index` along `dim`."""
     def index_select(self, dim: int, index: Any) -> Self:
         """The slices of x along `dim` that `index` lists."""
     def inner(self, other: Any) -> Self:
@@ -266,7 +335,9 @@ class Methods:
     def inverse(self) -> Self:
         """The inverse: `linalg.inv`."""
     def is_complex(self) -> bool:
-        """False: complex numbers are not supported."""
+        """Whether the elements are complex numbers."""
+    def is_conj(self) -> bool:
+        """False: a conjugate is computed at once."""
     def is_nonzero(self) -> bool:
         """Whether the only element is not zero."""
     def is_same_size(self, other: Any) -> bool:
@@ -286,11 +357,28 @@ class Methods:
     def isposinf(self) -> Self:
         """True where it is +inf."""
     def isreal(self) -> Self:
-        """True everywhere: complex numbers are not supported."""
+        """True where the imaginary part is zero; of real tensors everywhere."""
+    def istft(
+        self,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: Any = None,
+        center: bool = True,
+        normalized: bool = False,
+        onesided: bool | None = None,
+        length: int | None = None,
+        return_complex: bool = False,
+    ) -> Self:
+        """The signal whose `stft` this is: pieces are added up and divided by the windows' squares."""
     def kron(self, other: Any) -> Self:
         """Every element of `input` times the whole of `other`, laid out as blocks."""
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
         """The k-th smallest value along `dim` (from 1), and its index."""
+    def lcm(self, other: Any) -> Self:
+        """The least common multiple."""
+    def ldexp(self, other: Any) -> Self:
+        """input × 2^other."""
     def le(self, other: Any) -> Self:
         """self <= other."""
     def lerp(self, end: Any, weight: Any) -> Self:
@@ -318,7 +406,7 @@ class Methods:
     def logcumsumexp(self, dim: int) -> Self:
         """Running log Σ exp along `dim`, stable."""
     def logdet(self) -> Self:
-        """The logarithm of the determinant: NaN where that is negative."""
+        """The logarithm of the determinant: NaN where that is negative, but not of complex matrices."""
     def logical_and(self, other: Any) -> Self:
         """True where both are non-zero."""
     def logical_not(self) -> Self:
@@ -335,12 +423,20 @@ class Methods:
         """log Σ exp(x), stable for large x."""
     def lt(self, other: Any) -> Self:
         """self < other."""
+    def lu(self, pivot: bool = True, get_infos: bool = False) -> Any:
+        """L and U in one matrix, and the rows that were exchanged: `linalg.lu_factor`."""
+    def lu_solve(self, LU_data: Any, LU_pivots: Any) -> Self:
+        """X with A X = b, of A as `lu` returns it: `linalg.lu_solve`."""
     def masked_fill(self, mask: Any, value: Any) -> Self:
         """`input` with `value` where the mask is true, in the dtype of `input`."""
+    def masked_scatter(self, mask: Any, source: Any) -> Self:
+        """`input` with the next element of `source` wherever the mask is true."""
     def masked_select(self, mask: Any) -> Self:
         """The elements where the mask is true, in one dimension."""
     def matmul(self, other: Any) -> Self:
         """Matrix product of all ranks: vectors are lifted to matrices, leading axes broadcast."""
+    def matrix_exp(self) -> Self:
+        """The exponential of square matrices: Σ Aⁿ / n!."""
     def matrix_power(self, n: int) -> Self:
         """The matrix product of n copies; of the inverse for negative n."""
     def max(self, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
@@ -363,6 +459,8 @@ class Methods:
         """The smaller, element by element."""
     def mm(self, mat2: Any) -> Self:
         """The product of two matrices."""
+    def mode(self, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+        """The value that occurs most often along `dim` (the smallest of several), and its last index."""
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Move dimensions to new places; the others keep their order."""
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
@@ -375,6 +473,8 @@ class Methods:
         """self × other."""
     def mv(self, vec: Any) -> Self:
         """The product of a matrix and a vector."""
+    def mvlgamma(self, p: int) -> Self:
+        """The logarithm of the gamma function of p dimensions."""
     def nan_to_num(self, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Self:
         """Numbers in place of NaN (0) and of the infinities (the largest numbers)."""
     def nanmean(
@@ -385,6 +485,17 @@ class Methods:
         dtype: Any = None,
     ) -> Self:
         """The mean of the elements that are not NaN."""
+    def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """`median` of the elements that are not NaN."""
+    def nanquantile(
+        self,
+        q: Any,
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
+    ) -> Self:
+        """`quantile` of the elements that are not NaN."""
     def nansum(
         self,
         dim: int | tuple[int, ...] | list[int] | None = None,
@@ -395,14 +506,20 @@ class Methods:
         """The sum of the elements that are not NaN."""
     def narrow(self, dim: int, start: Any, length: int) -> Self:
         """`length` slices along a dimension from `start` on: a view."""
+    def narrow_copy(self, dim: int, start: Any, length: int) -> Self:
+        """`narrow`, as a copy."""
     def ne(self, other: Any) -> Self:
         """self != other."""
     def neg(self) -> Self:
         """−x."""
     def negative(self) -> Self:
         """−x."""
+    def nextafter(self, other: Any) -> Self:
+        """The next float after self towards other."""
     def nonzero(self, *, as_tuple: bool = False) -> Any:
         """The places of the elements that are not zero: one row each, or an index per dimension."""
+    def nonzero_static(self, *, size: int, fill_value: int = -1) -> Self:
+        """The first `size` rows of `nonzero`, with rows of `fill_value` after the last."""
     def norm(
         self,
         p: float | str | None = "fro",
@@ -413,10 +530,14 @@ class Methods:
         """(Σ |x|ᵖ)^(1/p) over `dim`: "fro" and None are p = 2; inf the largest, 0 how many are not 0."""
     def not_equal(self, other: Any) -> Self:
         """self != other."""
+    def ormqr(self, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Self:
+        """Q other, Qᴴ other with `transpose`; other Q, other Qᴴ if not `left`."""
     def outer(self, vec2: Any) -> Self:
         """Outer product of two vectors."""
     def permute(self, *axes_in_order: Any, dims: Any = None) -> Self:
         """Reorder the dimensions."""
+    def pinverse(self, rcond: float = 1e-15) -> Self:
+        """The pseudo-inverse: `linalg.pinv`."""
     def polygamma(self, n: int) -> Self:
         """The derivative of order n of digamma."""
     def positive(self) -> Self:
@@ -431,6 +552,10 @@ class Methods:
         dtype: Any = None,
     ) -> Self:
         """Product over `dim`."""
+    def put(self, index: Any, source: Any, accumulate: bool = False) -> Self:
+        """`input`, seen as flat, with `source` written at `index`, or added with `accumulate`."""
+    def qr(self, some: bool = True) -> Factors:
+        """Q and R with Q R = input: `linalg.qr`, complete if not `some`."""
     def quantile(
         self,
         q: Any,
@@ -450,6 +575,8 @@ class Methods:
         """Max(x, 0)."""
     def remainder(self, other: Any) -> Self:
         """The remainder with the sign of other."""
+    def renorm(self, p: float, dim: int, maxnorm: float) -> Self:
+        """`input` with the slices along `dim` whose p-norm is larger than `maxnorm` scaled to it."""
     def repeat(self, *sizes: Any, repeats: Any = None) -> Self:
         """Repeat the whole tensor a number of times along each dimension."""
     def repeat_interleave(
@@ -460,6 +587,10 @@ class Methods:
         """The same elements in another shape; one size may be -1."""
     def reshape_as(self, other: Any) -> Self:
         """The same elements in the shape of `other`."""
+    def resolve_conj(self) -> Self:
+        """Itself: conjugates and negatives are computed at once here."""
+    def resolve_neg(self) -> Self:
+        """Itself: conjugates and negatives are computed at once here."""
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """Shift elements along dimensions; elements that leave at one end enter at the other."""
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
@@ -474,8 +605,14 @@ class Methods:
         """`input` with `src` (or `value`) written at `index` along `dim`."""
     def scatter_add(self, dim: int, index: Any, src: Any) -> Self:
         """x with `src` added at `index` along `dim`; repeated places receive every addition."""
+    def scatter_reduce(
+        self, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+    ) -> Self:
+        """`input` with `src` reduced into it at `index` along `dim`: sum, prod, mean, amax or amin."""
     def select(self, dim: int, index: int) -> Self:
         """One slice along a dimension, which is dropped: a view."""
+    def select_scatter(self, src: Any, dim: int, index: int) -> Self:
+        """A copy of `input` with `src` as its slice at `index` along `dim`."""
     def sgn(self) -> Self:
         """−1, 0 or 1; its gradient is zero."""
     def sigmoid(self) -> Self:
@@ -490,6 +627,15 @@ class Methods:
         """Sin(πx) / πx."""
     def sinh(self) -> Self:
         """Hyperbolic sine."""
+    def slice_scatter(
+        self,
+        src: Any,
+        dim: int = 0,
+        start: int | None = None,
+        end: int | None = None,
+        step: int = 1,
+    ) -> Self:
+        """A copy of `input` with `src` as its slices from `start` to `end` along `dim`."""
     def slogdet(self) -> SignLog:
         """The sign of the determinant and the logarithm of its absolute value."""
     def softmax(self, dim: int, dtype: Any = None) -> Self:
@@ -517,6 +663,19 @@ class Methods:
         correction: float | None = None,
     ) -> Self:
         """Standard deviation over `dim`: the square root of `var`."""
+    def stft(
+        self,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: Any = None,
+        center: bool = True,
+        pad_mode: str = "reflect",
+        normalized: bool = False,
+        onesided: bool | None = None,
+        return_complex: bool | None = None,
+    ) -> Self:
+        """The Fourier transforms of pieces of `n_fft` samples, `hop_length` apart, times a window."""
     def sub(self, other: Any, *, alpha: float = 1) -> Self:
         """self − alpha × other."""
     def subtract(self, other: Any, *, alpha: float = 1) -> Self:
@@ -529,6 +688,10 @@ class Methods:
         dtype: Any = None,
     ) -> Self:
         """Sum over `dim` (one, several, or all)."""
+    def sum_to_size(self, *sizes: Any, size: Any = None) -> Self:
+        """The sum over the dimensions along which `size` would be repeated to fit."""
+    def svd(self, some: bool = True, compute_uv: bool = True) -> SingularV:
+        """U, S, V with U diag(S) Vᴴ = input; `linalg.svd` returns Vᴴ."""
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Swap two dimensions: NumPy's name for `transpose`."""
     def swapdims(self, dim0: int, dim1: int) -> Self:
@@ -549,6 +712,8 @@ class Methods:
         """Cut into a number of parts of nearly equal size, or at the given indices."""
     def tile(self, *times: Any, dims: Any = None) -> Self:
         """Repeat the whole tensor along each dimension; missing numbers in front are 1."""
+    def to_sparse(self, sparse_dim: int | None = None) -> SparseTensor:
+        """The elements that are not 0, as a sparse tensor."""
     def topk(
         self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
     ) -> ValuesIndices:
@@ -557,6 +722,10 @@ class Methods:
         """The sum of the diagonal of a matrix."""
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Swap two dimensions."""
+    def triangular_solve(
+        self, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    ) -> Triangular:
+        """X with A X = b, and A; `linalg.solve_triangular` is its new name."""
     def tril(self, diagonal: int = 0) -> Self:
         """The lower triangle of matrices, zero above the given diagonal."""
     def triu(self, diagonal: int = 0) -> Self:
@@ -579,6 +748,14 @@ class Methods:
         dim: int | None = None,
     ) -> Any:
         """Every value once, in order; also where each element is among them, and how often it occurs."""
+    def unique_consecutive(
+        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any:
+        """Every run of equal values once; also which run each element is in, and how long each is."""
+    def unsafe_chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """Cut along `dim` into (at most) `chunks` pieces of equal size."""
+    def unsafe_split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Cut along `dim` into pieces of one size, or of the listed sizes."""
     def unsqueeze(self, dim: int) -> Self:
         """Insert a dimension of length 1 at `dim`."""
     def var(
@@ -591,7 +768,7 @@ class Methods:
     ) -> Self:
         """Variance over `dim`, divided by n − correction (1 unless given; unbiased=False means 0)."""
     def vdot(self, other: Any) -> Self:
-        """The inner product of two vectors."""
+        """The inner product of two vectors, the first one conjugated if it is complex."""
     def vsplit(self, indices_or_sections: Any) -> tuple[Self, ...]:
         """Cut along the rows."""
     def where(self, condition: Any, other: Any) -> Self:
@@ -648,10 +825,14 @@ class InPlaceMethods:
         """`baddbmm`, in place."""
     def bitwise_and_(self, other: Any) -> Self:
         """`bitwise_and`, in place."""
+    def bitwise_left_shift_(self, other: Any) -> Self:
+        """`bitwise_left_shift`, in place."""
     def bitwise_not_(self) -> Self:
         """`bitwise_not`, in place."""
     def bitwise_or_(self, other: Any) -> Self:
         """`bitwise_or`, in place."""
+    def bitwise_right_shift_(self, other: Any) -> Self:
+        """`bitwise_right_shift`, in place."""
     def bitwise_xor_(self, other: Any) -> Self:
         """`bitwise_xor`, in place."""
     def ceil_(self) -> Self:
@@ -664,6 +845,8 @@ class InPlaceMethods:
         """`clamp_min`, in place."""
     def clip_(self, min: Any = None, max: Any = None) -> Self:
         """`clip`, in place."""
+    def conj_physical_(self) -> Self:
+        """`conj_physical`, in place."""
     def copysign_(self, other: Any) -> Self:
         """`copysign`, in place."""
     def cos_(self) -> Self:
@@ -708,6 +891,8 @@ class InPlaceMethods:
         """`fmod`, in place."""
     def frac_(self) -> Self:
         """`frac`, in place."""
+    def gcd_(self, other: Any) -> Self:
+        """`gcd`, in place."""
     def ge_(self, other: Any) -> Self:
         """`ge`, in place."""
     def greater_(self, other: Any) -> Self:
@@ -720,6 +905,12 @@ class InPlaceMethods:
         """`heaviside`, in place."""
     def hypot_(self, other: Any) -> Self:
         """`hypot`, in place."""
+    def i0_(self) -> Self:
+        """`i0`, in place."""
+    def igamma_(self, other: Any) -> Self:
+        """`igamma`, in place."""
+    def igammac_(self, other: Any) -> Self:
+        """`igammac`, in place."""
     def index_add_(self, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Self:
         """`index_add`, in place."""
     def index_copy_(self, dim: int, index: Any, source: Any) -> Self:
@@ -728,6 +919,14 @@ class InPlaceMethods:
         """`index_fill`, in place."""
     def index_put_(self, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Self:
         """`index_put`, in place."""
+    def index_reduce_(
+        self, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+    ) -> Self:
+        """`index_reduce`, in place."""
+    def lcm_(self, other: Any) -> Self:
+        """`lcm`, in place."""
+    def ldexp_(self, other: Any) -> Self:
+        """`ldexp`, in place."""
     def le_(self, other: Any) -> Self:
         """`le`, in place."""
     def lerp_(self, end: Any, weight: Any) -> Self:
@@ -760,10 +959,14 @@ class InPlaceMethods:
         """`lt`, in place."""
     def masked_fill_(self, mask: Any, value: Any) -> Self:
         """`masked_fill`, in place."""
+    def masked_scatter_(self, mask: Any, source: Any) -> Self:
+        """`masked_scatter`, in place."""
     def mul_(self, other: Any) -> Self:
         """`mul`, in place."""
     def multiply_(self, other: Any) -> Self:
         """`mul`, in place."""
+    def mvlgamma_(self, p: int) -> Self:
+        """`mvlgamma`, in place."""
     def nan_to_num_(self, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Self:
         """`nan_to_num`, in place."""
     def ne_(self, other: Any) -> Self:
@@ -772,10 +975,14 @@ class InPlaceMethods:
         """`neg`, in place."""
     def negative_(self) -> Self:
         """`neg`, in place."""
+    def nextafter_(self, other: Any) -> Self:
+        """`nextafter`, in place."""
     def not_equal_(self, other: Any) -> Self:
         """`ne`, in place."""
     def pow_(self, exponent: Any) -> Self:
         """`pow`, in place."""
+    def put_(self, index: Any, source: Any, accumulate: bool = False) -> Self:
+        """`put`, in place."""
     def rad2deg_(self) -> Self:
         """`rad2deg`, in place."""
     def reciprocal_(self) -> Self:
@@ -784,6 +991,8 @@ class InPlaceMethods:
         """`relu`, in place."""
     def remainder_(self, other: Any) -> Self:
         """`remainder`, in place."""
+    def renorm_(self, p: float, dim: int, maxnorm: float) -> Self:
+        """`renorm`, in place."""
     def round_(self, decimals: float = 0) -> Self:
         """`round`, in place."""
     def rsqrt_(self) -> Self:
@@ -794,6 +1003,10 @@ class InPlaceMethods:
         """`scatter`, in place."""
     def scatter_add_(self, dim: int, index: Any, src: Any) -> Self:
         """`scatter_add`, in place."""
+    def scatter_reduce_(
+        self, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+    ) -> Self:
+        """`scatter_reduce`, in place."""
     def sgn_(self) -> Self:
         """`sign`, in place."""
     def sigmoid_(self) -> Self:

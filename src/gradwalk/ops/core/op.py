@@ -18,7 +18,12 @@ import numpy as np
 
 from gradwalk.ops.core import public
 from gradwalk.ops.core.backward_plan import BackwardPlan
+from gradwalk.ops.core.dtypes import LAST_PLAIN, is_complex_dtype, real_only
 from gradwalk.ops.core.halves import computed
+from gradwalk.ops.core.out import written
+from gradwalk.ops.core.signature import OpError as OpError
+from gradwalk.ops.core.signature import UnknownShapeError as UnknownShapeError
+from gradwalk.ops.core.signature import signature_of, words
 
 Shape = tuple[int, ...]
 RuleLike = Callable[..., Any] | float | None
@@ -28,14 +33,6 @@ check_definition: Callable[[Op], None] | None = None
 
 # The names of operands in PyTorch, and NumPy's, which it takes as well.
 _FIRST, _SECOND = ("input", "x", "a", "x1"), ("other", "x2")
-
-
-class OpError(TypeError):
-    """An op was defined or called in a way that cannot work."""
-
-
-class UnknownShapeError(OpError):
-    """The shape of a result depends on the numbers, not only on the shapes, of the operands."""
 
 
 class Rule:
@@ -115,6 +112,10 @@ class Op:
     # The dtype of the output where it is not that of the operands, or a function of theirs;
     # a tuple if there are several outputs.
     gives: Any = None
+    # What it is for complex operands: itself (True), another op, or refused (False). Rules of real
+    # numbers hold for complex ones if the function is holomorphic, because the walk carries ∂L/∂z
+    # (ops/elementwise/complex_numbers.py). Those of linear ops and of views always do.
+    on_complex: Op | bool | None = None
     expand: Callable[..., Any] | None = None
     # A rule that needs a residual, or NumPy itself, cannot be read as a graph: its second
     # derivative would be silently wrong. Graph readings go through `expand` instead.
@@ -126,16 +127,18 @@ class Op:
     doc: InitVar[str] = ""
 
     def __post_init__(self, doc: str) -> None:
-        own_inputs, self.attributes, self.defaults = _signature(self.name, self.forward)
-        names = _words(self.inputs) or own_inputs
+        own_inputs, self.attributes, self.defaults = signature_of(self.name, self.forward)
+        names = words(self.inputs) or own_inputs
         rules = self.rules if self.joint is None else _joint_rules(self.joint, len(names))
         self.rules = tuple(rules)
         self.variadic = bool(names) and names[-1].startswith("*")
         self.inputs = tuple(n.lstrip("*") for n in names)
         self.multiple = bool(self.outputs)
-        self.outputs = _words(self.outputs) or ("out",)
-        self.residuals = _words(self.residuals)
+        self.outputs = words(self.outputs) or ("out",)
+        self.residuals = words(self.residuals)
         self.array_only = self.array_only or bool(self.residuals) or self.joint is not None
+        if self.on_complex is None:
+            self.on_complex = self.linear or self.multilinear or self.view
         self.differentiable = any(rule is not None for rule in self.rules)
         self.__name__ = self.name
         outputs = ", ".join(self.outputs)
@@ -143,6 +146,7 @@ class Op:
         self._attribute_set = set(self.attributes)
         # Class of the first operand -> a quicker way to apply this op to it (tensors/quick.py).
         self.quick: dict[type, Callable[..., Any]] = {}
+        self.native: Any = None  # runs single calls by kernels (tensors/single_calls.py)
         self._plans: dict[tuple[bool, ...], BackwardPlan] = {}
         self.checked = check_definition is None  # else core/check.py checks the first use
         self._check_definition()
@@ -152,24 +156,29 @@ class Op:
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         if self.attributes or attrs or len(args) != len(self.inputs):
+            if "out" in attrs and "out" not in self._attribute_set:  # that of pooling is a shape
+                return written(attrs.pop("out"), self(*args, **attrs))
             args, attrs = self._bind(args, attrs)
         elif args:
             quick = self.quick.get(args[0].__class__)
             if quick is not None:
                 return quick(*args)
-        arrays = half = False
+        arrays = unusual = False
         for argument in args:
             kind = argument.__class__
             if kind is np.ndarray:
                 arrays = True
-                half = half or argument.dtype.itemsize == 2
+                unusual = unusual or argument.dtype.num > LAST_PLAIN
             elif kind is not int and kind is not float:
                 apply = getattr(kind, "_apply", None)
                 if apply is not None:
                     return apply(self, args, attrs)
                 arrays = arrays or isinstance(argument, (np.ndarray, np.generic))
         if arrays:
-            result = computed(self, args, attrs) if half else self.forward(*args, **attrs)
+            if unusual:
+                result = computed(self.for_operands(args), args, attrs)
+            else:
+                result = (self.native or self.forward)(*args, **attrs)
             if not self.residuals:
                 return result
             return result[: -len(self.residuals)] if self.multiple else result[0]
@@ -241,6 +250,15 @@ class Op:
             parameters.append(parameter(name, by_name if mixed else plain, default=default))
         parameters += [parameter(n, by_name, default=d) for n, d in self.options.items()]
         return inspect.Signature(parameters)
+
+    def for_operands(self, operands: Sequence[Any]) -> Op:
+        """The op itself; for complex operands the one that stands for it there, or an error."""
+        complexes = [x for x in operands if hasattr(x, "dtype") and is_complex_dtype(x.dtype)]
+        if complexes and isinstance(self.on_complex, Op):
+            return self.on_complex
+        if complexes and not self.on_complex:
+            real_only(self.name, complexes[0])
+        return self
 
     def on_numbers(self, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """The number reading: Python floats in, a Python number out, IEEE rules throughout."""
@@ -322,44 +340,6 @@ class Op:
                         f"op '{self.name}': the rule for input {input_name} asks for '{name}', "
                         f"which is not available. Available: {', '.join(sorted(known))}."
                     )
-
-
-def _words(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Names from a list, or from one string with spaces."""
-    return tuple(names.split() if isinstance(names, str) else names or ())
-
-
-def _signature(
-    name: str, forward: Callable[..., Any]
-) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]:
-    """Input names, attribute names, attribute defaults.
-
-    Positional parameters of the forward are data, keyword-only ones attributes.
-    """
-    if isinstance(forward, np.ufunc):
-        return tuple("xyz"[: forward.nin]), (), {}
-    try:
-        parameters = inspect.signature(forward).parameters.values()
-    except (TypeError, ValueError):
-        raise OpError(
-            f"op '{name}': the parameters of {forward!r} cannot be read; wrap it in a lambda, "
-            "with its inputs as positional and its attributes as keyword-only parameters."
-        ) from None
-    inputs = []
-    attributes = []
-    defaults = {}
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            inputs.append("*" + parameter.name)
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            attributes.append(parameter.name)
-            if parameter.default is not parameter.empty:
-                defaults[parameter.name] = parameter.default
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            raise OpError(f"op '{name}': forward must name its attributes instead of **keywords.")
-        else:
-            inputs.append(parameter.name)
-    return tuple(inputs), tuple(attributes), defaults
 
 
 def _rules(

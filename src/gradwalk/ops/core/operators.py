@@ -11,7 +11,7 @@ import numpy as np
 from gradwalk.ops.core.methods import Methods, OperatorMethods
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.public import Registration, follow
-from gradwalk.ops.elementwise import arithmetic, choice, remainders
+from gradwalk.ops.elementwise import arithmetic, choice, complex_numbers, integers, remainders
 from gradwalk.ops.index import indexing
 from gradwalk.ops.linear import matmul
 from gradwalk.ops.shape import reshaping
@@ -29,6 +29,8 @@ BINARY = {
     "and": choice.bitwise_and,
     "or": choice.bitwise_or,
     "xor": choice.bitwise_xor,
+    "lshift": integers.bitwise_left_shift,
+    "rshift": integers.bitwise_right_shift,
 }
 COMPARISONS = {
     "lt": choice.less,
@@ -133,6 +135,9 @@ class Arithmetic(OperatorMethods):
             raise TypeError("a 0-d tensor cannot be iterated over; use .item() for its number")
         return (self[i] for i in range(self.shape[0]))
 
+    def __reversed__(self) -> Self:
+        return reshaping.flip(self, axis=(0,)) if self.shape else self
+
 
 class Operators(Arithmetic, Methods):
     """The same, and the methods PyTorch users expect."""
@@ -148,6 +153,26 @@ class Operators(Arithmetic, Methods):
     def T(self) -> Self:
         """All dimensions reversed."""
         return reshaping.permute(self, axes=tuple(range(len(self.shape)))[::-1])
+
+    @property
+    def mH(self) -> Self:
+        """The last two dimensions swapped, and the complex conjugate."""
+        return complex_numbers.adjoint(self)
+
+    @property
+    def H(self) -> Self:
+        """The conjugate transpose of a matrix."""
+        return self.mH if len(self.shape) else self
+
+    @property
+    def real(self) -> Self:
+        """The real part, a view."""
+        return complex_numbers.real(self)
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary part of a complex tensor, a view."""
+        return complex_numbers.imag(self)
 
 
 def _equip(registration: Registration) -> None:

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from gradwalk.ops.core.out import written
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -138,6 +140,8 @@ def other_names(**known_as: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(function)
         def named(*args: Any, **keywords: Any) -> Any:
             if keywords:
+                if "out" in keywords:
+                    return written(keywords.pop("out"), named(*args, **keywords))
                 keywords = {known_as.get(name, name): given for name, given in keywords.items()}
             return function(*args, **keywords)
 

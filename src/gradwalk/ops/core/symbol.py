@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import float64, get_default_dtype, is_floating, result_dtype
+from gradwalk.ops.core.dtypes import float64, get_default_dtype, has_gradients, result_dtype
 from gradwalk.ops.core.op import Op, OpError, Shape
 from gradwalk.ops.core.operators import Operators
 
@@ -102,7 +102,7 @@ def output_dtypes(
         dtype = result_dtype(args[i] for i in positions)
     else:
         dtype = result_dtype(args[:1])
-    if op.to_float and not is_floating(dtype):
+    if op.to_float and not has_gradients(dtype):
         dtype = get_default_dtype()
     gives = op.gives if isinstance(op.gives, tuple) else (op.gives,) * count
     return tuple(dtype if g is None else g(dtype) if callable(g) else g for g in gives)

@@ -44,6 +44,7 @@ sigmoid = unary(
     number=_sigmoid_number,
     symbol="σ",
     namespaces="gradwalk special.expit",
+    on_complex=True,
 )
 
 # `out <= 0` rather than `out > 0`: a NaN must let its gradient through, as in PyTorch.
@@ -126,8 +127,16 @@ def _gelu(name: str, forward: Any, expand: Any, formula: str) -> Op:
     )
 
 
+def _gelu_forward(x: Any) -> tuple[Any, Any]:
+    if x.__class__ is np.ndarray:
+        value_and_slope: tuple[Any, Any] = gelu_with_slope(x)
+        return value_and_slope
+    below = ndtr(x)  # while it is traced
+    return x * below, below + x * (_DENSITY * exp(-0.5 * (x * x)))
+
+
 gelu_exact = _gelu(
-    "gelu", gelu_with_slope, lambda x: x * ndtr(x), "g × (Φ({x}) + {x} × φ({x})), φ = Φ′"
+    "gelu", _gelu_forward, lambda x: x * ndtr(x), "g × (Φ({x}) + {x} × φ({x})), φ = Φ′"
 )
 
 
@@ -174,6 +183,7 @@ silu = elementwise(
     lambda x: x * _sigmoid_number(x),
     partials=[_silu_slope],
     to_float=True,
+    on_complex=True,
 )
 
 

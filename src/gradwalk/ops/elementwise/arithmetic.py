@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import bool_, int64, is_floating, result_dtype
+from gradwalk.ops.core.dtypes import bool_, has_gradients, int64, is_floating, result_dtype
 from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import IN_PLACE, SPECIAL, Change, public
+from gradwalk.ops.elementwise import complex_numbers
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast, promoted
 
@@ -39,7 +40,7 @@ def _scaled(x: Any, y: Any, alpha: float) -> Any:
     if not hasattr(y, "dtype"):
         return mul(y, alpha)
     dtype = result_dtype([x, y])
-    if isinstance(alpha, float) and not is_floating(dtype):
+    if isinstance(alpha, float) and not has_gradients(dtype):
         raise TypeError(f"alpha = {alpha} would make a float of {dtype}; give an integer, or cast")
     product = mul(y if y.dtype.kind == dtype.kind else cast(y, dtype=dtype), alpha)
     return product if product.dtype.kind == dtype.kind else cast(product, dtype=dtype)
@@ -94,6 +95,7 @@ div = elementwise(
     vjp=[lambda g, y: g / y, lambda g, x, y: -g * (x / y / y)],
     symbol="/",
     to_float=True,
+    on_complex=True,
     kind=Rounding,
     doc='self / other, rounded with mode "trunc" or "floor".',
     names="div divide true_divide",
@@ -113,7 +115,9 @@ div_floor = elementwise("div_floor", lambda x, y: np.floor_divide(x, y), partial
 div_trunc = elementwise("div_trunc", _div_trunc_forward, partials=[0, 0])
 
 
-zero = elementwise("zero", lambda x: np.zeros_like(x), lambda x: 0.0, partials=[None])
+zero = elementwise(
+    "zero", lambda x: np.zeros_like(x), lambda x: 0.0, partials=[None], on_complex=True
+)
 
 
 def _pow_forward(x: Any, y: Any) -> Any:
@@ -127,6 +131,18 @@ def _pow_forward(x: Any, y: Any) -> Any:
         return np.where(np.less(y, 0), inverse, np.power(x, np.maximum(y, 0)))
 
 
+# Apart from pow below because it asks for the sign of y, which complex numbers do not have.
+complex_pow: Op = elementwise(
+    "complex_pow",
+    np.power,
+    vjp=[
+        lambda g, x, y: where(y == 0, 0, g * (y * complex_pow(x, y - 1))),
+        lambda g, x, y, out: where(
+            (x == 0) & (complex_numbers.real_part(y) >= 0), 0, g * (out * log(x + zero(y)))
+        ),
+    ],
+    on_complex=True,
+)
 pow_op: Op = elementwise(
     "pow",
     _pow_forward,
@@ -138,6 +154,7 @@ pow_op: Op = elementwise(
         lambda g, x, y, out: where((x == 0) & (y >= 0), 0, g * (out * log(x))),
     ],
     symbol="^",
+    on_complex=complex_pow,
 )
 
 
@@ -173,7 +190,9 @@ def _power_slope(x: Any, exponent: float) -> Any:
 
 
 # `power` is xⁿ with a constant n, one input; `pow_op` is xʸ with two.
-power = elementwise("power", _power_forward, _power_number, partials=[_power_slope], symbol="^")
+power = elementwise(
+    "power", _power_forward, _power_number, partials=[_power_slope], symbol="^", on_complex=True
+)
 
 
 def _pow_in_place(x: Any, exponent: Any) -> Change:
@@ -197,18 +216,28 @@ square = elementwise(
     partials=[lambda x: 2 * x],
     symbol="²",
     gives=lambda dtype: int64 if dtype == bool_ else dtype,
+    on_complex=True,
     doc="x².",
     **IN_PLACE,
 )
-sqrt = unary("sqrt", np.sqrt, lambda g, out: g / (2 * out), "√x.", symbol="√")
+sqrt = unary("sqrt", np.sqrt, lambda g, out: g / (2 * out), "√x.", symbol="√", on_complex=True)
 rsqrt = unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     lambda out: -0.5 * out * out * out,
     "1/√x.",
     number=lambda x: 1 / math.sqrt(x),
+    on_complex=True,
 )
-abs: Op = unary("abs", np.abs, lambda x: sign(x), "|x|.", number=operator.abs, to_float=False)
+abs: Op = unary(
+    "abs",
+    np.abs,
+    lambda x: sign(x),
+    "|x|.",
+    number=operator.abs,
+    to_float=False,
+    on_complex=complex_numbers.modulus,
+)
 
 
 def _sign_number(x: float) -> float:
@@ -223,6 +252,7 @@ sign: Op = elementwise(
     partials=[0],
     doc="−1, 0 or 1; its gradient is zero.",
     names="sign sgn",
+    on_complex=complex_numbers.direction,
     **IN_PLACE,
 )
 floor = elementwise(
@@ -266,23 +296,38 @@ def _round_number(x: float, decimals: int) -> float:
 
 _BOTH = "gradwalk special"
 
-exp = unary("exp", np.exp, lambda out: out, "eˣ.")
-exp2 = unary("exp2", np.exp2, lambda out: out * math.log(2), "2ˣ.", namespaces=_BOTH)
-expm1 = unary("expm1", np.expm1, lambda out: out + 1, "eˣ − 1, exact near 0.", namespaces=_BOTH)
-log: Op = unary("log", np.log, lambda g, x: g / x, "Natural logarithm.")
+exp = unary("exp", np.exp, lambda out: out, "eˣ.", on_complex=True)
+exp2 = unary(
+    "exp2", np.exp2, lambda out: out * math.log(2), "2ˣ.", on_complex=True, namespaces=_BOTH
+)
+expm1 = unary(
+    "expm1",
+    np.expm1,
+    lambda out: out + 1,
+    "eˣ − 1, exact near 0.",
+    on_complex=True,
+    namespaces=_BOTH,
+)
+log: Op = unary("log", np.log, lambda g, x: g / x, "Natural logarithm.", on_complex=True)
 log1p = unary(
     "log1p",
     np.log1p,
     lambda g, x: g / (1 + x),
     "Log(1 + x), exact near 0.",
+    on_complex=True,
     namespaces=_BOTH,
 )
-log2 = unary("log2", np.log2, lambda g, x: g / (x * math.log(2)), "Logarithm to base 2.")
-log10 = unary("log10", np.log10, lambda g, x: g / (x * math.log(10)), "Logarithm to base 10.")
+log2 = unary(
+    "log2", np.log2, lambda g, x: g / (x * math.log(2)), "Logarithm to base 2.", on_complex=True
+)
+log10 = unary(
+    "log10", np.log10, lambda g, x: g / (x * math.log(10)), "Logarithm to base 10.", on_complex=True
+)
 reciprocal = unary(
     "reciprocal",
     np.reciprocal,
     lambda out: -(out * out),
     "1/x.",
     number=lambda x: 1 / x,
+    on_complex=True,
 )

@@ -60,6 +60,7 @@ where: Op = elementwise(
         lambda g, condition: where(condition, 0, g),
     ],
     promotes=(1, 2),
+    on_complex=True,
 )
 
 
@@ -141,6 +142,8 @@ clip_between = elementwise(
 
 
 def _clip_in_place(x: Any, min: Any = None, max: Any = None) -> Change:
+    if min is None and max is None:
+        raise ValueError("clip needs min, max or both")
     if not hasattr(min, "_apply") and not hasattr(max, "_apply"):
         return clip_op, (x,), {"min": min, "max": max}
     if max is None:
@@ -156,8 +159,6 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Any:
     >>> gw.clip(gw.tensor([-2.0, 0.5, 2.0]), -1, 1)
     tensor([-1.0000,  0.5000,  1.0000])
     """
-    if min is None and max is None:
-        raise ValueError("clip needs min, max or both")
     op, operands, attrs = _clip_in_place(input, min, max)
     return op(promoted(input, *attrs.values()), *operands[1:], **attrs)
 
@@ -172,8 +173,10 @@ def _logic(forward: np.ufunc, number: Any, symbol: str, doc: str, **facts: Any) 
     return elementwise(name, forward, number, symbol=symbol, doc=doc, **facts, **IN_PLACE)
 
 
-equal = _logic(np.equal, operator.eq, "=", "self == other.", names="eq")
-not_equal = _logic(np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal")
+equal = _logic(np.equal, operator.eq, "=", "self == other.", names="eq", on_complex=True)
+not_equal = _logic(
+    np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal", on_complex=True
+)
 less = _logic(np.less, operator.lt, "<", "self < other.", names="lt less")
 less_equal = _logic(np.less_equal, operator.le, "≤", "self <= other.", names="le less_equal")
 greater = _logic(np.greater, operator.gt, ">", "self > other.", names="gt greater")
@@ -181,13 +184,25 @@ greater_equal = _logic(
     np.greater_equal, operator.ge, "≥", "self >= other.", names="ge greater_equal"
 )
 logical_and = _logic(
-    np.logical_and, lambda x, y: bool(x and y), "and", "True where both are non-zero."
+    np.logical_and,
+    lambda x, y: bool(x and y),
+    "and",
+    "True where both are non-zero.",
+    on_complex=True,
 )
-logical_or = _logic(np.logical_or, lambda x, y: bool(x or y), "or", "True where one is non-zero.")
+logical_or = _logic(
+    np.logical_or, lambda x, y: bool(x or y), "or", "True where one is non-zero.", on_complex=True
+)
 logical_xor = _logic(
-    np.logical_xor, lambda x, y: bool(x) != bool(y), "xor", "True where exactly one is non-zero."
+    np.logical_xor,
+    lambda x, y: bool(x) != bool(y),
+    "xor",
+    "True where exactly one is non-zero.",
+    on_complex=True,
 )
-logical_not = _logic(np.logical_not, lambda x: not x, "not", "True where x is zero.")
+logical_not = _logic(
+    np.logical_not, lambda x: not x, "not", "True where x is zero.", on_complex=True
+)
 bitwise_and = _logic(np.bitwise_and, operator.and_, "and", "self & other.", gives=None)
 bitwise_or = _logic(np.bitwise_or, operator.or_, "or", "self | other.", gives=None)
 bitwise_xor = _logic(np.bitwise_xor, operator.xor, "xor", "self ^ other.", gives=None)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import is_complex_dtype, is_floating
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.choice import logical_not, where
+from gradwalk.ops.elementwise.complex_numbers import imag
 from gradwalk.ops.elementwise.remainders import copysign, isfinite, isnan
 from gradwalk.ops.reduce.reduction import all, any
 from gradwalk.ops.shape.reshaping import reshape
@@ -97,7 +98,9 @@ def isneginf(input: Any) -> Any:
 
 @public(method=True)
 def isreal(input: Any) -> Any:
-    """True everywhere: complex numbers are not supported."""
+    """True where the imaginary part is zero; of real tensors everywhere."""
+    if is_complex_dtype(input.dtype):
+        return imag(input) == 0
     return (input == input) | isnan(input)
 
 
@@ -144,8 +147,8 @@ def is_floating_point(input: Any) -> bool:
 
 @public(method=True)
 def is_complex(input: Any) -> bool:
-    """False: complex numbers are not supported."""
-    return False
+    """Whether the elements are complex numbers."""
+    return is_complex_dtype(input.dtype)
 
 
 @public(method=True)

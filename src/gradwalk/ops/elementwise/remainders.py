@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import bool_, float64
+from gradwalk.ops.core.dtypes import bool_, complex128, float64, is_complex_dtype, result_dtype
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op, elementwise
 from gradwalk.ops.core.public import FLOAT, IN_PLACE, METHOD, public
@@ -20,7 +20,9 @@ from gradwalk.ops.shape.reshaping import cast
 
 
 def _predicate(name: str, forward: np.ufunc, doc: str, number: Any = None) -> Op:
-    return elementwise(name, forward, number, partials=[None], gives=bool_, doc=doc, **METHOD)
+    return elementwise(
+        name, forward, number, partials=[None], gives=bool_, on_complex=True, doc=doc, **METHOD
+    )
 
 
 isnan = _predicate("isnan", np.isnan, "True where x is NaN.", lambda x: x != x)
@@ -98,6 +100,7 @@ lerp = elementwise(
     _lerp_forward,
     partials=[lambda weight: 1 - weight, lambda weight: weight, lambda start, end: end - start],
     doc="self + weight × (end − self).",
+    on_complex=True,
     **IN_PLACE,
 )
 
@@ -121,13 +124,20 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     return input + (quotient if value == 1 else quotient * value)
 
 
+@public()
+def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
+    """other − alpha × input."""
+    return arithmetic.sub(other, input, alpha=alpha)
+
+
 @public(method=True, inplace=True)
 def float_power(input: Any, exponent: Any) -> Any:
-    """input to the power of `exponent`, computed in float64 whatever they hold.
+    """input to the power of `exponent`, computed in float64 whatever they hold, or in complex128.
 
     >>> import gradwalk as gw
     >>> gw.float_power(gw.tensor([1, 2, 3]), -2).dtype
     dtype('float64')
     """
-    base, power = (cast(x, dtype=float64) if hasattr(x, "dtype") else x for x in (input, exponent))
+    wide = complex128 if is_complex_dtype(result_dtype([input, exponent])) else float64
+    base, power = (cast(x, dtype=wide) if hasattr(x, "dtype") else x for x in (input, exponent))
     return arithmetic.pow(base, power)

@@ -8,22 +8,33 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.op import Op, elementwise, unary
-from gradwalk.ops.core.public import FLOAT
+from gradwalk.ops.core.public import FLOAT, public
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.elementwise.complex_numbers import complex
 
-sin = unary("sin", np.sin, lambda x: cos(x), "Sine.")
-cos: Op = unary("cos", np.cos, lambda x: -sin(x), "Cosine.")
-tan = unary("tan", np.tan, lambda out: 1 + out * out, "Tangent.")
-asin = unary("asin", np.arcsin, lambda x: rsqrt(1 - x * x), "Arc sine.")
-acos = unary("acos", np.arccos, lambda x: -rsqrt(1 - x * x), "Arc cosine.")
-atan = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), "Arc tangent.")
-sinh = unary("sinh", np.sinh, lambda x: cosh(x), "Hyperbolic sine.")
-cosh: Op = unary("cosh", np.cosh, lambda x: sinh(x), "Hyperbolic cosine.")
-tanh = unary("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.")
-asinh = unary("asinh", np.arcsinh, lambda x: rsqrt(x * x + 1), "Inverse hyperbolic sine.")
-acosh = unary("acosh", np.arccosh, lambda x: rsqrt(x * x - 1), "Inverse hyperbolic cosine.")
-atanh = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), "Inverse hyperbolic tangent.")
+sin = unary("sin", np.sin, lambda x: cos(x), "Sine.", on_complex=True)
+cos: Op = unary("cos", np.cos, lambda x: -sin(x), "Cosine.", on_complex=True)
+tan = unary("tan", np.tan, lambda out: 1 + out * out, "Tangent.", on_complex=True)
+asin = unary("asin", np.arcsin, lambda x: rsqrt(1 - x * x), "Arc sine.", on_complex=True)
+acos = unary("acos", np.arccos, lambda x: -rsqrt(1 - x * x), "Arc cosine.", on_complex=True)
+atan = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), "Arc tangent.", on_complex=True)
+sinh = unary("sinh", np.sinh, lambda x: cosh(x), "Hyperbolic sine.", on_complex=True)
+cosh: Op = unary("cosh", np.cosh, lambda x: sinh(x), "Hyperbolic cosine.", on_complex=True)
+tanh = unary("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.", on_complex=True)
+asinh = unary(
+    "asinh", np.arcsinh, lambda x: rsqrt(x * x + 1), "Inverse hyperbolic sine.", on_complex=True
+)
+acosh = unary(
+    "acosh", np.arccosh, lambda x: rsqrt(x * x - 1), "Inverse hyperbolic cosine.", on_complex=True
+)
+atanh = unary(
+    "atanh",
+    np.arctanh,
+    lambda g, x: g / (1 - x * x),
+    "Inverse hyperbolic tangent.",
+    on_complex=True,
+)
 
 
 def _square_sum(x: Any, y: Any) -> Any:
@@ -50,6 +61,19 @@ hypot = elementwise(
     doc="√(self² + other²).",
     **FLOAT,
 )
+
+
+@public()
+def polar(abs: Any, angle: Any) -> Any:
+    """Complex numbers of their size and angle: abs·cos(angle) + i·abs·sin(angle).
+
+    >>> import gradwalk as gw
+    >>> gw.polar(gw.tensor([2.0]), gw.tensor([0.0]))
+    tensor([2.+0.j])
+    """
+    return complex(abs * cos(angle), abs * sin(angle))
+
+
 _deg2rad = lambda x: x * (math.pi / 180)
 _rad2deg = lambda x: x * (180 / math.pi)
 deg2rad = unary(

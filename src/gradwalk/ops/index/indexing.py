@@ -13,6 +13,7 @@ the attribute `index`, a tuple with one entry per subscript:
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.core.public import Change, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add, zero
 from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.elementwise.complex_numbers import conj
 from gradwalk.ops.shape.reshaping import (
     apart,
     broadcast_to,
@@ -81,7 +83,7 @@ def from_user_index(index: Any) -> tuple[Index, list[Any]]:
     alone = sum(hasattr(part, "dtype") or isinstance(part, (list, range)) for part in parts) < 2
     fixed: list[Any] = []
     arrays: list[Any] = []
-    for part in parts:
+    for part in map(_bytes_as_mask, parts):
         if part is None:
             fixed.append(None)
         elif part is Ellipsis:
@@ -99,6 +101,22 @@ def from_user_index(index: Any) -> tuple[Index, list[Any]]:
                 fixed.append(("array", len(arrays)))
             arrays.append(array)
     return tuple(fixed), arrays
+
+
+def _bytes_as_mask(part: Any) -> Any:
+    """A part of an index; uint8 is a mask, as in PyTorch, whose masks were bytes once.
+
+    In an ndarray it holds positions, as in NumPy.
+    """
+    if getattr(part, "dtype", None) != np.uint8 or isinstance(part, (np.generic, np.ndarray)):
+        return part
+    warnings.warn(
+        "an index of uint8 is taken as a mask, as PyTorch takes it: write mask.bool(), or "
+        "index.long() for positions",
+        UserWarning,
+        stacklevel=4,
+    )
+    return part != 0
 
 
 def _is_integer(part: Any) -> bool:
@@ -180,6 +198,7 @@ put: Op = define(
     _put_forward,
     vjp=[lambda g, indices, index: getitem(g, *indices, index=index), None],
     shape=lambda g, *arrays, index, shape: shape,
+    on_complex=True,
 )
 
 
@@ -198,7 +217,14 @@ def _winners_forward(x: Any, *indices: Any, index: Index) -> Any:
     return np.asarray(ids[subscript] == written)
 
 
-winners = define("winners", _winners_forward, vjp=[None, None], shape=_getitem_shape, gives=bool_)
+winners = define(
+    "winners",
+    _winners_forward,
+    vjp=[None, None],
+    shape=_getitem_shape,
+    gives=bool_,
+    on_complex=True,
+)
 
 
 def _setitem_rule(g: Any, indices: tuple[Any, ...], index: Index) -> Any:
@@ -224,6 +250,7 @@ setitem: Op = define(
     ],
     shape=lambda x, value, *arrays, index: x,
     broadcasts=True,
+    on_complex=True,
 )
 
 
@@ -260,7 +287,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
         flat = reshape(input, shape=(math.prod(input.shape),))
         return apart(reshape(getitem_slice(flat, 0, 0, 0), shape=tuple(index.shape)), input)
     rows, places = as_vector(input), as_vector(index)
-    _same_rank("gather", rows, places)
+    _check_index("gather", rows, places)
     fixed, arrays = along(places, axis)
     picked = getitem(rows, *arrays, index=fixed)
     return picked if index.ndim else reshape(picked, shape=())
@@ -270,7 +297,7 @@ def scatter_index(
     name: str, x: Any, dim: int, index: Any, src: Any
 ) -> tuple[Index, list[Any], Any]:
     """The subscript that `scatter` writes at, and the values it writes."""
-    _same_rank(name, x, index)
+    _check_index(name, x, index)
     fixed, arrays = along(index, normal_axis(dim, x.ndim))
     if getattr(src, "ndim", 0) and tuple(src.shape) != tuple(index.shape):
         # src may be larger: its corner is used
@@ -295,7 +322,9 @@ def as_vector(x: Any) -> Any:
     return reshape(x, shape=(1,)) if getattr(x, "shape", None) == () else x
 
 
-def _same_rank(name: str, x: Any, index: Any) -> None:
+def _check_index(name: str, x: Any, index: Any) -> None:
+    if index.dtype.kind not in "iu":
+        raise IndexError(f"{name} needs an index of integers, not {index.dtype}")
     if x.ndim != index.ndim:
         raise ValueError(
             f"{name} needs an index with as many dimensions as the tensor: "
@@ -357,6 +386,8 @@ def _write_view_forward(base: Any, value: Any, *, chain: tuple[Any, ...]) -> Any
     part = through(out, chain)
     if np.may_share_memory(part, out):
         part[...] = value
+    elif part.dtype != out.dtype:
+        raise TypeError("this view of the parts of complex numbers cannot be written through")
     else:  # the chain was a view only in the memory layout it was made for
         places = through(np.arange(out.size).reshape(out.shape), chain)
         np.put(out, places, np.broadcast_to(value, places.shape))
@@ -368,8 +399,9 @@ write_view: Op = define(
     _write_view_forward,
     vjp=[
         lambda g, chain: write_view(g, 0.0, chain=chain),
-        lambda g, chain: through(g, chain),
+        lambda g, chain: conj(through(conj(g), chain)),  # parts of g, not of what the walk carries
     ],
     shape=lambda base, value, *, chain: base,
     broadcasts=True,
+    on_complex=True,
 )

@@ -29,7 +29,17 @@ from gradwalk.ops.index.indexing import (
     setitem,
 )
 from gradwalk.ops.shape.rearranging import concrete
-from gradwalk.ops.shape.reshaping import broadcast_to, cast, normal_axis, reshape, stack, unsqueeze
+from gradwalk.ops.shape.reshaping import (
+    broadcast_to,
+    cast,
+    clone,
+    getitem_slice,
+    normal_axis,
+    pad_op,
+    reshape,
+    stack,
+    unsqueeze,
+)
 
 _EVERYWHERE = {"index": ("...",)}
 
@@ -71,6 +81,24 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Mixed:
 
 
 @public(method=True)
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+    """The first `size` rows of `nonzero`, with rows of `fill_value` after the last.
+
+    >>> import gradwalk as gw
+    >>> gw.nonzero_static(gw.tensor([0, 5, 6]), size=3)
+    tensor([[ 1],
+            [ 2],
+            [-1]])
+    """
+    if size < 0:
+        raise ValueError(f"nonzero_static: size cannot be negative, got {size}")
+    rows = nonzero(input)
+    missing = max(size - rows.shape[0], 0)
+    padded = pad_op(rows, widths=((0, missing), (0, 0)), value=fill_value)
+    return clone(getitem_slice(padded, 0, 0, size))
+
+
+@public(method=True)
 def argwhere(input: Any) -> Any:
     """The places of the elements that are not zero, one row each."""
     return nonzero(input)
@@ -84,6 +112,8 @@ def masked_select(input: Any, mask: Any) -> Any:
     >>> gw.masked_select(gw.tensor([1.0, 2.0, 3.0]), gw.tensor([True, False, True]))
     tensor([1., 3.])
     """
+    if mask.dtype.kind != "b":
+        raise TypeError(f"masked_select takes a mask of bool, not {mask.dtype}: mask.bool()")
     shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     index = (("mask", 0, len(shape)),)
     return getitem(broadcast_to(input, shape), broadcast_to(mask, shape), index=index)
@@ -135,11 +165,11 @@ def scatter(
     if reduce == "add":
         return add, (input, put(src, *arrays, index=fixed, shape=tuple(input.shape))), {}
     if reduce == "multiply":
-        return setitem, (input, _scatter_multiply(input, fixed, arrays, src)), _EVERYWHERE
+        return setitem, (input, multiplied_at(input, fixed, arrays, src)), _EVERYWHERE
     return setitem, (input, src, *arrays), {"index": fixed}
 
 
-def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
+def multiplied_at(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
     """x times every number written to a place: one round for the first writes, and so on."""
     grids = np.broadcast_arrays(*(concrete(array, "scatter") for array in arrays))
     if not grids:
@@ -166,7 +196,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     tensor([3., 0., 3.])
     """
     rows = as_vector(input)
-    index, source = _index_slices("index_add", rows, dim, index, source)
+    index, source = index_slices("index_add", rows, dim, index, source)
     if alpha != 1:
         source = source * alpha
     addend = put(source, index, index=along_dim(rows, dim), shape=tuple(rows.shape))
@@ -176,7 +206,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
 @public_change(numpy=True)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Change:
     """`input` with the slices at `index` along `dim` replaced by those of `source`."""
-    index, source = _index_slices("index_copy", as_vector(input), dim, index, source)
+    index, source = index_slices("index_copy", as_vector(input), dim, index, source)
     return _written_along(input, dim, index, source)
 
 
@@ -189,7 +219,7 @@ def _written_along(x: Any, dim: int, index: Any, value: Any) -> Change:
     return setitem, (x, reshape(written, shape=())), _EVERYWHERE
 
 
-def _index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
+def index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
     """The places along `dim` as a vector, and the slices to put there."""
     axis = normal_axis(dim, x.ndim)
     index = as_vector(index)
@@ -217,6 +247,13 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
     if not accumulate:
         return setitem, (input, values, *arrays), {"index": fixed}
     return add, (input, put_addend(input, fixed, arrays, values)), {}
+
+
+@public()
+def fill(input: Any, value: Any) -> Any:
+    """A tensor like `input` with every element `value`."""
+    one_value("fill", value)
+    return setitem(input, value, index=("...",))
 
 
 def put_addend(x: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:

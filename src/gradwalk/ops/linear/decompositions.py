@@ -1,7 +1,8 @@
 """Inverses, determinants and factorisations of (batches of) matrices.
 
-Every rule is matrix products of inputs and outputs, so second derivatives follow from it. The
-functions of `gradwalk.linalg` are in matrices.py.
+Every rule is matrix products of inputs and outputs, so second derivatives follow from it. `conj`
+and `adjoint` are for complex matrices; of real ones they are nothing and `.mT`. The functions of
+`gradwalk.linalg` are in matrices.py.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_complex_dtype, part_of
 from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.elementwise import complex_numbers
 from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.elementwise.complex_numbers import adjoint, conj
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.rearranging import diagonal_put, tril, triu
 from gradwalk.ops.shape.reshaping import getitem_slice, reshape, unsqueeze
@@ -21,7 +25,7 @@ class LinAlgError(RuntimeError):
     """A matrix has no inverse, or no factorisation of the requested kind."""
 
 
-def _computed(function: Any, *arrays: Any, **options: Any) -> Any:
+def lapack(function: Any, *arrays: Any, **options: Any) -> Any:
     """Call a function of np.linalg; its errors must not be taken for shape errors."""
     try:
         return function(*arrays, **options)
@@ -39,13 +43,13 @@ def _row(x: Any) -> Any:
     return unsqueeze(x, -2)
 
 
-def _on_diagonal(x: Any) -> Any:
+def on_diagonal(x: Any) -> Any:
     """(..., n) as diagonal matrices."""
     n, ndim = x.shape[-1], len(x.shape)
     return diagonal_put(x, shape=(*x.shape, n), offset=0, axes=(ndim - 1, ndim))
 
 
-def _off_diagonal(x: Any) -> Any:
+def off_diagonal(x: Any) -> Any:
     """Square matrices with zeros on the diagonal."""
     return where(np.eye(x.shape[-1], dtype=bool), 0, x)
 
@@ -54,15 +58,16 @@ def _off_diagonal(x: Any) -> Any:
 
 inv_op: Op = define(
     "inv",
-    lambda x: _computed(np.linalg.inv, x),
+    lambda x: lapack(np.linalg.inv, x),
     vjp=[lambda g, out: -(out.mT @ g @ out.mT)],
     shape=lambda x: x,
+    on_complex=True,
 )
 
 
 solve_op: Op = define(
     "solve",
-    lambda a, b: _computed(np.linalg.solve, a, b),
+    lambda a, b: lapack(np.linalg.solve, a, b),
     vjp=[
         lambda g, a, out: -(solve_op(a.mT, g) @ out.mT),
         lambda g, a: solve_op(a.mT, g),
@@ -70,6 +75,7 @@ solve_op: Op = define(
     shape=lambda a, b: (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:]),
     broadcasts=True,
     promotes=True,
+    on_complex=True,
 )
 
 
@@ -84,15 +90,16 @@ def _product_of_others(s: Any) -> Any:
 
 def _signed_svd(x: Any) -> tuple[Any, Any, Any, Any]:
     """The determinant of u times that of vh, and u, s and vh."""
-    u, s, vh = _computed(np.linalg.svd, x)
-    sign = np.round(np.linalg.det(u) * np.linalg.det(vh))  # 1 or -1 but for rounding
+    u, s, vh = lapack(np.linalg.svd, x)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    sign = sign if is_complex_dtype(x.dtype) else np.round(sign)  # 1 or -1 but for rounding
     return sign[..., None, None], u, s, vh
 
 
 def _cofactor_forward(x: Any) -> Any:
     """det(x) × x⁻ᵀ, by singular values: right also where x has no inverse."""
     sign, u, s, vh = _signed_svd(x)
-    return sign * (u * _product_of_others(s)[..., None, :]) @ vh
+    return sign * (u.conj() * _product_of_others(s)[..., None, :]) @ vh.conj()
 
 
 def _det_twice_forward(x: Any, h: Any) -> Any:
@@ -106,13 +113,13 @@ def _det_twice_forward(x: Any, h: Any) -> Any:
     one = np.eye(s.shape[-1], dtype=bool)
     others = _product_of_others(np.where(one, 1, s[..., None, :]))  # of all but i and j
     others = np.where(one, 0, others)
-    inner = u.mT @ h @ vh.mT
+    inner = u.conj().mT @ h @ vh.conj().mT
     on_diagonal = (others @ np.diagonal(inner, axis1=-2, axis2=-1)[..., None]) * one
-    return sign * u @ (on_diagonal - others * inner.mT) @ vh
+    return sign * u.conj() @ (on_diagonal - others * inner.mT) @ vh.conj()
 
 
 def _certain_inv(x: Any) -> Any:
-    s = _computed(np.linalg.svd, x, compute_uv=False)
+    s = lapack(np.linalg.svd, x, compute_uv=False)
     if (s[..., -1] <= s[..., 0] * s.shape[-1] * np.finfo(s.dtype).eps).any():
         raise LinAlgError("the third derivative of det is not implemented for singular matrices")
     return np.linalg.inv(x)
@@ -123,6 +130,7 @@ certain_inv: Op = define(
     _certain_inv,
     vjp=[lambda g, out: -(out.mT @ g @ out.mT)],
     shape=lambda x: x,
+    on_complex=True,
 )
 
 
@@ -143,18 +151,38 @@ det_twice: Op = define(
     _det_twice_forward,
     vjp=[_det_thrice, lambda g, x: det_twice(x, g)],  # second derivatives are symmetric
     shape=lambda x, h: x,
+    on_complex=True,
 )
 cofactor: Op = define(
     "cofactor",
     _cofactor_forward,
     vjp=[lambda g, x: det_twice(x, g)],
     shape=lambda x: x,
+    on_complex=True,
 )
 det_op = define(
     "det",
     lambda x: np.linalg.det(x),
     vjp=[lambda g, x: _column(g) * cofactor(x)],
     shape=lambda x: x[:-2],
+    on_complex=True,
+)
+
+
+def _turn(g: Any, sign: Any) -> Any:
+    """The gradient of log det(x): of its size, and of its angle, by which the sign turns."""
+    along = complex_numbers.imaginary_part(g[0] * sign)
+    return _column(complex_numbers.compose(g[1], along))
+
+
+complex_slogdet = define(
+    "complex_slogdet",
+    lambda x: tuple(np.linalg.slogdet(x)),
+    vjp=[lambda g, x, sign: _turn(g, sign) * inv_op(x).mT],
+    outputs=("sign", "logabsdet"),
+    shape=lambda x: (x[:-2], x[:-2]),
+    gives=(None, part_of),
+    on_complex=True,
 )
 slogdet_op = define(
     "slogdet",
@@ -162,6 +190,7 @@ slogdet_op = define(
     vjp=[lambda g, x: _column(g[1]) * inv_op(x).mT],  # the sign is flat
     outputs=("sign", "logabsdet"),
     shape=lambda x: (x[:-2], x[:-2]),
+    on_complex=complex_slogdet,
 )
 
 # -- factorisations ------------------------------------------------------------------------------
@@ -170,64 +199,77 @@ slogdet_op = define(
 def _cholesky_rule(g: Any, out: Any) -> Any:
     inverse = inv_op(out)
     inner = tril(out.mT @ g)
-    symmetric = (inner + tril(inner, -1).mT) * 0.5
-    return inverse.mT @ symmetric @ inverse
+    symmetric = (inner + adjoint(tril(inner, -1))) * 0.5
+    return inverse.mT @ symmetric @ conj(inverse)
 
 
 cholesky_op = define(
     "cholesky",
-    lambda x: _computed(np.linalg.cholesky, x),
+    lambda x: lapack(np.linalg.cholesky, x),
     vjp=[_cholesky_rule],
     shape=lambda x: x,
+    on_complex=True,
 )
+
+
+def _mirrored(upper: Any) -> Any:
+    """An upper triangle and its mirror image; the diagonal is real."""
+    whole = upper + adjoint(triu(upper, 1))
+    if not is_complex_dtype(upper.dtype):
+        return whole
+    return where(np.eye(upper.shape[-1], dtype=bool), complex_numbers.real(whole), whole)
 
 
 def _qr_rule(g: Any, q: Any, r: Any) -> Any:
     inner = triu(g[1] @ r.mT - q.mT @ g[0])
-    return solve_op(r, (g[0] + q @ (inner + triu(inner, 1).mT)).mT).mT
+    return solve_op(r, (g[0] + conj(q) @ _mirrored(inner)).mT).mT
 
 
 # For at least as many rows as columns; the function `qr` composes wide matrices from it.
 qr_op = define(
     "qr",
-    lambda x: tuple(_computed(np.linalg.qr, x)),
+    lambda x: tuple(lapack(np.linalg.qr, x)),
     vjp=[_qr_rule],
     outputs=("q", "r"),
     shape=lambda x: (x, (*x[:-2], x[-1], x[-1])),
+    on_complex=True,
 )
 # The last columns are arbitrary completions of the first: no gradient, as in PyTorch.
 qr_complete = define(
     "qr_complete",
-    lambda x: tuple(_computed(np.linalg.qr, x, mode="complete")),
+    lambda x: tuple(lapack(np.linalg.qr, x, mode="complete")),
     vjp=[None],
     outputs=("q", "r"),
     shape=lambda x: ((*x[:-2], x[-2], x[-2]), x),
+    on_complex=True,
 )
 
 
-def _ratio(x: Any, y: Any) -> Any:
+def ratio(x: Any, y: Any) -> Any:
     """x / y, with 0 / 0 = 0: equal values are harmless where the gradient is zero."""
     neither = (x == 0) & (y == 0)
     return where(neither, 0, x / where(neither, 1, y))
 
 
-def _gaps(values: Any) -> Any:
+def gaps(values: Any) -> Any:
     """values[j] − values[i], with 1 on the diagonal to allow division."""
     return _row(values) - unsqueeze(values, -1) + np.eye(values.shape[-1], dtype=bool)
 
 
 def _eigh_rule(g: Any, values: Any, vectors: Any) -> Any:
-    inner = _off_diagonal(_ratio(vectors.mT @ g[1], _gaps(values)))
+    inner = off_diagonal(ratio(vectors.mT @ g[1], gaps(values)))
     # Only one triangle is read, because the matrix is symmetric; so is its gradient.
-    return vectors @ ((inner + inner.mT) * 0.5 + _on_diagonal(g[0])) @ vectors.mT
+    return conj(vectors) @ ((inner + adjoint(inner)) * 0.5 + on_diagonal(g[0])) @ vectors.mT
 
 
 eigh_op = define(
     "eigh",
-    lambda x, *, uplo: tuple(_computed(np.linalg.eigh, x, UPLO=uplo)),
+    lambda x, *, uplo: tuple(lapack(np.linalg.eigh, x, UPLO=uplo)),
     vjp=[_eigh_rule],
     outputs=("values", "vectors"),
     shape=lambda x, *, uplo: (x[:-1], x),
+    gives=(part_of, None),
+    on_complex=True,
 )
 
 
@@ -235,17 +277,20 @@ def _svd_rule(g: Any, u: Any, s: Any, vh: Any) -> Any:
     count = s.shape[-1]
     last = len(u.shape) - 1
     # With full matrices the further columns are arbitrary completions: they have no gradient.
-    u, gu = (getitem_slice(t, last, 0, count) for t in (u, g[0]))
-    v, gv = (getitem_slice(t, last - 1, 0, count).mT for t in (vh, g[2]))
-    gaps = _gaps(s * s)
-    left, right = u.mT @ gu, v.mT @ gv
-    inner = _off_diagonal(_ratio(left - left.mT, gaps)) * _row(s)
-    inner = inner + unsqueeze(s, -1) * _off_diagonal(_ratio(right - right.mT, gaps))
-    out = u @ (inner + _on_diagonal(g[1])) @ v.mT
+    u, gu = (getitem_slice(t, last, 0, count) for t in (conj(u), g[0]))
+    v, gv = (getitem_slice(t, last - 1, 0, count).mT for t in (vh, conj(g[2])))
+    apart = gaps(s * s)
+    left, right = adjoint(u) @ gu, adjoint(v) @ gv
+    inner = off_diagonal(ratio(left - adjoint(left), apart)) * _row(s)
+    inner = inner + unsqueeze(s, -1) * off_diagonal(ratio(right - adjoint(right), apart))
+    if is_complex_dtype(u.dtype):  # a pair of vectors may turn together
+        turns = where(np.eye(count, dtype=bool), left - adjoint(left), 0)
+        inner = inner + ratio(turns, 2 * _row(s))
+    out = u @ (inner + on_diagonal(g[1])) @ adjoint(v)
     if u.shape[-2] > count:
-        out = out + _ratio(gu - u @ left, _row(s)) @ v.mT
+        out = out + ratio(gu - u @ left, _row(s)) @ adjoint(v)
     if v.shape[-2] > count:
-        out = out + u @ _ratio(gv - v @ right, _row(s)).mT
+        out = out + u @ adjoint(ratio(gv - v @ right, _row(s)))
     return out
 
 
@@ -258,32 +303,35 @@ def _svd_shape(x: Shape, *, full_matrices: bool) -> tuple[Shape, Shape, Shape]:
 
 svd_op = define(
     "svd",
-    lambda x, *, full_matrices: tuple(_computed(np.linalg.svd, x, full_matrices=full_matrices)),
+    lambda x, *, full_matrices: tuple(lapack(np.linalg.svd, x, full_matrices=full_matrices)),
     vjp=[_svd_rule],
     outputs=("u", "s", "vh"),
     shape=_svd_shape,
+    gives=(None, part_of, None),
+    on_complex=True,
 )
 
 
 def _pinv_forward(x: Any, *, atol: float, rtol: float | None) -> Any:
-    u, s, vh = _computed(np.linalg.svd, x, full_matrices=False)
+    u, s, vh = lapack(np.linalg.svd, x, full_matrices=False)
     if rtol is None:
         rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     cut = np.maximum(atol, rtol * np.max(s, axis=-1, initial=0, keepdims=True))
     kept = s > cut
     scale = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(x.dtype)
-    return vh.mT @ (scale[..., None] * u.mT)
+    return vh.conj().mT @ (scale[..., None] * u.conj().mT)
 
 
 def _pinv_rule(g: Any, x: Any, out: Any) -> Any:
-    gt = g.mT
+    gt, x, out = adjoint(g), conj(x), conj(out)
+    adj = adjoint(out)
     if x.shape[-2] <= x.shape[-1]:
         k = gt @ out
-        kp = k @ out.mT
-        return kp - (out @ k).mT - (x @ out) @ kp + (out.mT @ out) @ (gt - k @ x)
+        kp = k @ adj
+        return kp - adjoint(out @ k) - (x @ out) @ kp + (adj @ out) @ (gt - k @ x)
     k = out @ gt
-    pk = out.mT @ k
-    return pk - (k @ out).mT - (pk @ out) @ x + (gt - x @ k) @ (out @ out.mT)
+    pk = adj @ k
+    return pk - adjoint(k @ out) - (pk @ out) @ x + (gt - x @ k) @ (out @ adj)
 
 
 pinv_op = define(
@@ -291,4 +339,5 @@ pinv_op = define(
     _pinv_forward,
     vjp=[_pinv_rule],
     shape=lambda x, *, atol, rtol: (*x[:-2], x[-1], x[-2]),
+    on_complex=True,
 )

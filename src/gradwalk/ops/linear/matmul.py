@@ -13,6 +13,7 @@ from gradwalk.ops.core.dtypes import float32, held_by, is_half, result_dtype
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
+from gradwalk.ops.elementwise.complex_numbers import conj
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.rearranging import diagonal, diagonal_op
 from gradwalk.ops.shape.reshaping import (
@@ -141,8 +142,8 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 @public(method=True)
 def vdot(input: Any, other: Any) -> Any:
-    """The inner product of two vectors."""
-    return _product("vdot", input, other, 1, 1)
+    """The inner product of two vectors, the first one conjugated if it is complex."""
+    return _product("vdot", conj(input), other, 1, 1)
 
 
 @public(method=True)
@@ -189,6 +190,13 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) 
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × batch1 @ batch2."""
     return _added(input, bmm(batch1, batch2), beta, alpha)
+
+
+@public(method=True)
+@rounds_once
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """beta × input + alpha × the sum of the products in a batch."""
+    return _added(input, sum(bmm(batch1, batch2), 0), beta, alpha)
 
 
 @public(method=True)
@@ -262,6 +270,7 @@ linear_op = define(
     shape=lambda x, weight, bias: (*x[:-1], weight[0]),
     promotes=True,
     expand=lambda x, weight, bias: x @ weight.mT + bias,
+    on_complex=True,
 )
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import has_gradients, is_complex_dtype
 from gradwalk.ops.core.public import other_names, public
+from gradwalk.ops.elementwise.arithmetic import log
 from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.elementwise.complex_numbers import adjoint, conj, real
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.decompositions import (
     cholesky_op,
@@ -46,17 +48,19 @@ Eigen = namedtuple("Eigen", "eigenvalues eigenvectors")
 Singular = namedtuple("Singular", "U S Vh")
 
 
-def _square(name: str, x: Any) -> Any:
-    x = _matrices(name, x)
+def square(name: str, x: Any) -> Any:
+    """x, if it is square matrices."""
+    x = of_matrices(name, x)
     if x.shape[-1] != x.shape[-2]:
         raise ValueError(f"{name} takes square matrices, not shape {tuple(x.shape)}")
     return x
 
 
-def _matrices(name: str, x: Any) -> Any:
+def of_matrices(name: str, x: Any) -> Any:
+    """x, if it is matrices of floats or complex numbers."""
     if x.ndim < 2:
         raise ValueError(f"{name} takes matrices, at least 2-d, not shape {tuple(x.shape)}")
-    if not is_floating(x.dtype):
+    if not has_gradients(x.dtype):
         raise TypeError(f"{name} takes floats, not {x.dtype}; use x.float()")
     return x
 
@@ -70,7 +74,7 @@ def inv(A: Any) -> Any:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return inv_op(_square("inv", A))
+    return inv_op(square("inv", A))
 
 
 @public(method=True)
@@ -88,7 +92,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     >>> gw.linalg.solve(gw.tensor([[2.0, 0.0], [0.0, 4.0]]), gw.tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    _square("solve", A)
+    square("solve", A)
     if B.ndim == 1 or tuple(B.shape) == tuple(A.shape[:-1]):
         if not left:
             raise ValueError("solve with left=False needs B to be matrices, not vectors")
@@ -108,20 +112,22 @@ def det(input: Any) -> Any:
     >>> gw.linalg.det(gw.tensor([[2.0, 1.0], [0.0, 3.0]]))
     tensor(6.)
     """
-    return det_op(_square("det", input))
+    return det_op(square("det", input))
 
 
 @public(namespaces="gradwalk linalg", method=True)
 @other_names(A="input")
 def slogdet(input: Any) -> SignLog:
     """The sign of the determinant and the logarithm of its absolute value."""
-    return SignLog(*slogdet_op(_square("slogdet", input)))
+    return SignLog(*slogdet_op(square("slogdet", input)))
 
 
 @public(method=True)
 def logdet(input: Any) -> Any:
-    """The logarithm of the determinant: NaN where that is negative."""
+    """The logarithm of the determinant: NaN where that is negative, but not of complex matrices."""
     sign, logabsdet = slogdet(input)
+    if is_complex_dtype(sign.dtype):
+        return logabsdet + log(sign)
     return where(sign < 0, np.nan, logabsdet)
 
 
@@ -129,8 +135,8 @@ def logdet(input: Any) -> Any:
 @new_result
 def cholesky(input: Any, *, upper: bool = False) -> Any:
     """The lower triangular L with L Lᵀ = A, of symmetric positive definite matrices."""
-    out = cholesky_op(_square("cholesky", input))
-    return out.mT if upper else out
+    out = cholesky_op(square("cholesky", input))
+    return adjoint(out) if upper else out
 
 
 @public(namespaces="linalg")
@@ -142,7 +148,7 @@ def qr(A: Any, mode: str = "reduced") -> Factors:
     """
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', not {mode!r}")
-    rows, columns = _matrices("qr", A).shape[-2:]
+    rows, columns = of_matrices("qr", A).shape[-2:]
     if mode == "complete" and rows > columns:
         if getattr(A, "requires_grad", False):
             raise NotImplementedError(
@@ -156,7 +162,7 @@ def qr(A: Any, mode: str = "reduced") -> Factors:
     else:  # the first columns decide Q
         last = A.ndim - 1
         q, r = qr_op(getitem_slice(A, last, 0, rows))
-        r = cat([r, q.mT @ getitem_slice(A, last, rows, columns)], -1)
+        r = cat([r, adjoint(q) @ getitem_slice(A, last, rows, columns)], -1)
     if mode == "r":
         q = getitem(ravel(q), index=(("slice", 0, 0, None),))
     return Factors(q, r)
@@ -165,7 +171,7 @@ def qr(A: Any, mode: str = "reduced") -> Factors:
 @public(namespaces="linalg")
 def eigh(input: Any, UPLO: str = "L") -> Eigen:
     """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices."""
-    return Eigen(*eigh_op(_square("eigh", input), uplo=UPLO.upper()))
+    return Eigen(*eigh_op(square("eigh", input), uplo=UPLO.upper()))
 
 
 @public(namespaces="linalg")
@@ -181,13 +187,13 @@ def svd(A: Any, full_matrices: bool = True) -> Singular:
     The gradient through U and Vh needs singular values that differ, and only the first
     min(m, n) vectors have one.
     """
-    return Singular(*svd_op(_matrices("svd", A), full_matrices=bool(full_matrices)))
+    return Singular(*svd_op(of_matrices("svd", A), full_matrices=bool(full_matrices)))
 
 
 @public(namespaces="linalg")
 def svdvals(A: Any) -> Any:
     """The singular values, descending."""
-    return svd_op(_matrices("svdvals", A), full_matrices=False)[1]
+    return svd_op(of_matrices("svdvals", A), full_matrices=False)[1]
 
 
 @public(namespaces="linalg")
@@ -210,9 +216,11 @@ def pinv(
     tensor([[0.5000, 0.0000],
             [0.0000, 0.0000]])
     """
-    x = _matrices("pinv", input)
+    x = of_matrices("pinv", input)
     if hermitian:
-        change = tril(x, -1).mT + tril(x) - x
+        below = tril(x, -1)
+        whole = where(np.eye(x.shape[-1], dtype=bool), real(x), below + adjoint(below))
+        change = whole - x
         # The gradient is that of the whole matrix, as in PyTorch.
         x = x + (change.detach() if hasattr(change, "detach") else change)
     if not x.shape[-1] or not x.shape[-2]:
@@ -229,7 +237,7 @@ def matrix_power(input: Any, n: int) -> Any:
     tensor([[1., 5.],
             [0., 1.]])
     """
-    x = _square("matrix_power", input)
+    x = square("matrix_power", input)
     if n == 0:  # always the identity, whatever x is
         nowhere = np.zeros((), bool)
         return where(np.eye(x.shape[-1], dtype=bool), 1.0, where(nowhere, x, 0.0))
@@ -260,13 +268,13 @@ def matrix_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
 @public(namespaces="linalg")
 @other_names(axis="dim")
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
-    """The inner products of vectors along `dim`.
+    """The inner products of vectors along `dim`; complex ones of x are conjugated.
 
     >>> import gradwalk as gw
     >>> gw.linalg.vecdot(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), gw.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    return sum(x * y, dim)
+    return sum(conj(x) * y, dim)
 
 
 @public(namespaces="linalg")

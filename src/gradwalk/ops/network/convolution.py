@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.reduce.reduction import sum_op
 from gradwalk.ops.shape.reshaping import getitem_slice, reshape
 
 CHUNK = 1 << 21  # bytes of columns that stay in the cache until they are multiplied
@@ -272,12 +273,13 @@ def _conv_bias_forward(
 def _conv_bias_rule(
     g: Any, x: Any, weight: Any, attrs: dict[str, Any], *, wants: tuple[bool, ...]
 ) -> tuple[Any, ...]:
-    last = batch_last(g)
-    g = batch_first(last)
+    if g.__class__ is np.ndarray:
+        g = batch_first(batch_last(g))  # once for all three
+    axes = (0, *range(2, g.ndim))
     return (
-        _conv_input_forward(g, weight, shape=x.shape[2:], **attrs) if wants[0] else None,
-        _conv_weight_forward(x, g, kernel=weight.shape[2:], **attrs) if wants[1] else None,
-        last.reshape(len(last), -1).sum(1) if wants[2] else None,
+        conv_input(g, weight, shape=x.shape[2:], **attrs) if wants[0] else None,
+        conv_weight(x, g, kernel=weight.shape[2:], **attrs) if wants[1] else None,
+        sum_op(g, axis=axes, keepdim=False) if wants[2] else None,
     )
 
 
@@ -299,6 +301,7 @@ conv_bias: Op = define(
         "bias": "Σ g over batch and places",
     },
     promotes=True,
+    on_complex=True,
 )
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_complex_dtype
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import abs, power, sign, zero
 from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.index.indexing import index_select
 from gradwalk.ops.linear.matrices import svdvals
 from gradwalk.ops.reduce.reduction import (
     Dim,
@@ -29,6 +32,7 @@ from gradwalk.ops.shape.reshaping import (
     full_axes,
     new_result,
     normal_axes,
+    normal_axis,
     reshape,
     unsqueeze,
 )
@@ -97,7 +101,7 @@ def norm(
         p = 2.0
     if not isinstance(p, (int, float)):
         raise ValueError(f"norm: p is a number or 'fro', not {p!r}")
-    x = _floats("norm", input, dtype)
+    x = _sizes(_floats("norm", input, dtype))
     return norm_op(x, p=float(p), axis=full_axes(x, dim), keepdim=bool(keepdim))
 
 
@@ -111,12 +115,17 @@ def vector_norm(
     >>> gw.linalg.vector_norm(gw.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    input = _floats("vector_norm", input, dtype)
+    input = _sizes(_floats("vector_norm", input, dtype))
     return norm_op(input, p=float(ord), axis=full_axes(input, dim), keepdim=bool(keepdim))
 
 
 def _floats(name: str, x: Any, dtype: Any) -> Any:
     return of_floats(name, x if dtype is None else cast(x, dtype=np.dtype(dtype)))
+
+
+def _sizes(x: Any) -> Any:
+    """Complex numbers as their sizes, of which a norm is made; real ones as they are."""
+    return abs(x) if is_complex_dtype(x.dtype) else x
 
 
 def _largest(sizes: Any, dim: int, keepdim: bool = False) -> Any:
@@ -203,3 +212,38 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
             f"cdist takes rows of one length, got shapes {tuple(x1.shape)} and {tuple(x2.shape)}"
         )
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+
+
+@public()
+@new_result
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """Distances between all pairs of different rows, each pair once.
+
+    >>> import gradwalk as gw
+    >>> gw.pdist(gw.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    if input.ndim != 2 or p < 0:
+        raise ValueError(f"pdist takes rows and p ≥ 0, not shape {tuple(input.shape)} and p = {p}")
+    first, second = np.triu_indices(input.shape[0], 1)
+    return vector_norm(index_select(input, 0, first) - index_select(input, 0, second), p, -1)
+
+
+@public(method=True, inplace=True)
+@rounds_once
+def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """`input` with the slices along `dim` whose p-norm is larger than `maxnorm` scaled to it.
+
+    >>> import gradwalk as gw
+    >>> gw.renorm(gw.tensor([[3.0, 4.0], [0.0, 1.0]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.0000, 1.0000]])
+    """
+    if input.ndim < 2 or p <= 0 or maxnorm < 0:
+        raise ValueError(
+            f"renorm takes at least 2 dimensions, p > 0 and maxnorm ≥ 0, not shape "
+            f"{tuple(input.shape)}, {p} and {maxnorm}"
+        )
+    kept = normal_axis(dim, input.ndim)
+    size = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != kept), True)
+    return input * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)  # as PyTorch adds it

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import bool_, int64, is_floating
+from gradwalk.ops.core.dtypes import bool_, has_gradients, int64, is_complex_dtype
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.core.public import Mixed, public, public_as
-from gradwalk.ops.elementwise.arithmetic import mul
+from gradwalk.ops.elementwise.arithmetic import mul, power
 from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.elementwise.complex_numbers import imag, real
 from gradwalk.ops.index.indexing import along, put
 from gradwalk.ops.reduce.row_sums import sum_leading
 from gradwalk.ops.shape.reshaping import (
@@ -55,12 +56,12 @@ def _spread(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
 
 def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of a sum or product: integers and booleans add up in int64."""
-    return dtype if is_floating(dtype) else int64
+    return dtype if has_gradients(dtype) else int64
 
 
 def _sum_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     leading = 0 < len(axis) < x.ndim and axis == tuple(range(len(axis)))
-    if leading and not keepdim and is_floating(x.dtype):
+    if leading and not keepdim and has_gradients(x.dtype):
         return sum_leading(x, x.ndim - len(axis))
     return np.sum(x, axis=axis, keepdims=keepdim, dtype=total_dtype(x.dtype))
 
@@ -137,6 +138,7 @@ prod_op = define(
     array_only=True,
     formula={"x": "g × the product of the other elements"},
     symbol="Π",
+    on_complex=True,
 )
 
 
@@ -201,8 +203,8 @@ max_along = _extreme_along("max", np.argmax)
 min_along = _extreme_along("min", np.argmin)
 
 
-def _without_gradient(name: str, forward: Any, gives: Any) -> Op:
-    return define(name, forward, vjp=[None], shape=reduced_shape, gives=gives)
+def _without_gradient(name: str, forward: Any, gives: Any, **facts: Any) -> Op:
+    return define(name, forward, vjp=[None], shape=reduced_shape, gives=gives, **facts)
 
 
 def _arg_forward(choose: Any) -> Any:
@@ -218,10 +220,16 @@ def _arg_forward(choose: Any) -> Any:
 argmax_op = _without_gradient("argmax", _arg_forward(np.argmax), int64)
 argmin_op = _without_gradient("argmin", _arg_forward(np.argmin), int64)
 all_op = _without_gradient(
-    "all", lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim), bool_
+    "all",
+    lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim),
+    bool_,
+    on_complex=True,
 )
 any_op = _without_gradient(
-    "any", lambda x, *, axis, keepdim: np.any(x, axis=axis, keepdims=keepdim), bool_
+    "any",
+    lambda x, *, axis, keepdim: np.any(x, axis=axis, keepdims=keepdim),
+    bool_,
+    on_complex=True,
 )
 
 
@@ -308,7 +316,7 @@ def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = Non
 
 def of_floats(name: str, x: Any) -> Any:
     """x itself; integers are refused by the functions whose result would not be one."""
-    if not is_floating(x.dtype):
+    if not has_gradients(x.dtype):
         raise TypeError(
             f"{name} of a {x.dtype} tensor: the result would not be an integer; "
             f"use x.float().{name}()"
@@ -403,7 +411,14 @@ def _deviation(op: Op, doc: str) -> Callable[..., Any]:
             raise TypeError(f"{op.name} takes unbiased or correction, not both")
         if correction is None:
             correction = 0 if unbiased is False else 1
-        return reduce_over(op, of_floats(op.name, input), dim, keepdim, correction=correction)
+        x = of_floats(op.name, input)
+        if is_complex_dtype(x.dtype):  # the mean of |x − mean|²
+            along, across = (
+                reduce_over(var_op, part(x), dim, keepdim, correction=correction)
+                for part in (real, imag)
+            )
+            return along + across if op is var_op else power(along + across, exponent=0.5)
+        return reduce_over(op, x, dim, keepdim, correction=correction)
 
     return deviation
 

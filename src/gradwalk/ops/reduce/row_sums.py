@@ -47,6 +47,8 @@ def sum_leading(x: Any, kept: int) -> Any:
 def sum_over(x: Any, axes: Axes) -> Any:
     """The sum over `axes`, which keep length 1."""
     kept = x.ndim - len(axes)
+    if x.__class__ is not np.ndarray:  # while it is traced: no product with ones
+        return np.sum(x, axis=axes, keepdims=True)
     if axes == (x.ndim - 1,):
         return sum_last(x)
     if axes == tuple(range(len(axes))) and kept:
@@ -56,6 +58,6 @@ def sum_over(x: Any, axes: Axes) -> Any:
 
 def dot_over(x: Any, y: Any, axes: Axes) -> Any:
     """The sum of x × y over `axes`, which keep length 1."""
-    if axes == (x.ndim - 1,):
+    if axes == (x.ndim - 1,) and x.__class__ is np.ndarray:
         return np.vecdot(x, y)[..., None]
     return sum_over(x * y, axes)

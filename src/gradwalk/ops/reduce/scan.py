@@ -97,6 +97,7 @@ cumprod_op = define(
     ),
     array_only=True,
     formula={"x": "Σ from its place on of g × the product without it"},
+    on_complex=True,
 )
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import int32, int64, is_floating
-from gradwalk.ops.core.op import define
+from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.core.public import Mixed, public
 from gradwalk.ops.elementwise.arithmetic import zero
 from gradwalk.ops.index.indexing import gather, index_select
 from gradwalk.ops.reduce.reduction import (
     ValuesIndices,
+    any_op,
     picked_along,
     picking,
     put_back,
@@ -31,7 +32,7 @@ from gradwalk.ops.shape.rearranging import concrete
 from gradwalk.ops.shape.reshaping import cast, clone, concatenate, full_axes, normal_axis, reshape
 
 
-def _order(x: Any, axis: int, descending: bool) -> Any:
+def order_of(x: Any, axis: int, descending: bool) -> Any:
     """Indices that sort x, equal elements in their order; NaN counts as the largest."""
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
@@ -40,13 +41,13 @@ def _order(x: Any, axis: int, descending: bool) -> Any:
 
 
 def _sort_forward(x: Any, *, axis: int, descending: bool) -> tuple[Any, Any]:
-    indices = _order(x, axis, descending)
+    indices = order_of(x, axis, descending)
     return np.take_along_axis(x, indices, axis), indices
 
 
 def _topk_forward(x: Any, *, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
     first = (slice(None),) * axis + (slice(k),)
-    indices = np.ascontiguousarray(_order(x, axis, largest)[first])
+    indices = np.ascontiguousarray(order_of(x, axis, largest)[first])
     return np.take_along_axis(x, indices, axis), indices
 
 
@@ -61,7 +62,7 @@ topk_op = picking(
 
 def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
     """The lower of the two middle elements, or a NaN if there is one."""
-    order = _order(x, axis[0], descending=False)
+    order = order_of(x, axis[0], descending=False)
     middle = np.take(order, [(x.shape[axis[0]] - 1) // 2], axis[0])
     if is_floating(x.dtype):
         missing = np.isnan(x)
@@ -70,7 +71,8 @@ def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any,
     return picked_along(x, middle, axis, keepdim)
 
 
-def _middle(x: Any) -> Any:
+def middle_of(x: Any) -> Any:
+    """The median of all elements."""
     if not x.size:
         if not is_floating(x.dtype):
             raise ValueError(f"the median of no elements is NaN, which {x.dtype} does not have")
@@ -80,7 +82,7 @@ def _middle(x: Any) -> Any:
 
 median_op = define(
     "median",
-    lambda x, *, axis: _middle(x),
+    lambda x, *, axis: middle_of(x),
     vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
     shape=lambda x, *, axis: (),
 )
@@ -88,7 +90,7 @@ median_along = picking("median_along", _middle_along, to_chosen, reduced_shape)
 
 
 def _kth_along(x: Any, *, k: int, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
-    place = np.take(_order(x, axis[0], descending=False), [k - 1], axis[0])
+    place = np.take(order_of(x, axis[0], descending=False), [k - 1], axis[0])
     return picked_along(x, place, axis, keepdim)
 
 
@@ -157,12 +159,17 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Mixed:
     """
     if dim is None:
         return median_op(input, axis=full_axes(input, None))
-    axis = (normal_axis(dim, input.ndim),)
-    if input.ndim and not input.shape[axis[0]]:
-        raise ValueError(f"median: shape {tuple(input.shape)} has no elements along dim {dim}")
-    if not input.ndim:
-        return ValuesIndices(*median_along(reshape(input, shape=(1,)), axis=axis, keepdim=False))
-    return ValuesIndices(*median_along(input, axis=axis, keepdim=bool(keepdim)))
+    return pick_along("median", median_along, input, dim, keepdim)
+
+
+def pick_along(name: str, op: Op, x: Any, dim: int, keepdim: bool) -> ValuesIndices:
+    """An op that picks one element along a dimension; of a 0-d tensor, the only one."""
+    axis = (normal_axis(dim, x.ndim),)
+    if not x.ndim:
+        return ValuesIndices(*op(reshape(x, shape=(1,)), axis=axis, keepdim=False))
+    if not x.shape[axis[0]]:
+        raise IndexError(f"{name}: shape {tuple(x.shape)} has no elements along dim {dim}")
+    return ValuesIndices(*op(x, axis=axis, keepdim=bool(keepdim)))
 
 
 @public(method=True, numpy=True)
@@ -206,17 +213,31 @@ def unique(
     if dim is not None:
         return _unique_slices(input, normal_axis(dim, input.ndim), return_inverse, return_counts)
     values, order = sort(reshape(input, shape=(math.prod(input.shape),)))
-    first = zero(values[:1]) == 0  # the first of all is new
-    new = concatenate(first, values[1:] != values[:-1], axis=0)
+    new = new_ones(values)
     results = [values[new]]
     if return_inverse:
         ranks = cumsum(new, 0) - 1
         results.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
     if return_counts:
-        ends = concatenate(new[1:], first, axis=0)  # the last of each kind
-        upto = cumsum(order == order, 0)[ends]  # how many elements so far
-        results.append(concatenate(upto[:1], upto[1:] - upto[:-1], axis=0))
+        results.append(run_lengths(new))
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def new_ones(rows: Any) -> Any:
+    """Which elements, or slices along the first axis, differ from the one before."""
+    apart = rows[1:] != rows[:-1]
+    if apart.ndim > 1:
+        apart = any_op(apart, axis=tuple(range(1, apart.ndim)), keepdim=False)
+    flat = reshape(rows, shape=(math.prod(rows.shape),))
+    first = zero(flat[: min(rows.shape[0], 1)]) == 0
+    return concatenate(first, apart, axis=0)
+
+
+def run_lengths(new: Any) -> Any:
+    """How many elements there are from each new one to the next."""
+    ends = concatenate(new[1:], new[:1], axis=0)  # the last of each kind
+    upto = cumsum(new == new, 0)[ends]  # how many elements so far
+    return concatenate(upto[:1], upto[1:] - upto[:-1], axis=0)
 
 
 def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool) -> Any:
@@ -225,7 +246,7 @@ def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool)
     if any(n == 0 for i, n in enumerate(rows.shape) if i != axis):
         raise ValueError(f"unique: the slices of shape {rows.shape} along {axis} are empty")
     _, first, places, counts = np.unique(
-        rows, return_index=True, return_inverse=True, return_counts=True, axis=axis
+        rows, return_index=True, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
     )
     nothing = cast(sum(zero(x)), dtype=int64)  # adding it turns an array into the kind of x
     wanted = [places] * return_inverse + [counts] * return_counts

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import float64, get_default_dtype, int64, is_floating
+from gradwalk.ops.core.dtypes import float64, get_default_dtype, has_gradients, int64, is_floating
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import other_names, public, public_as
-from gradwalk.ops.elementwise.arithmetic import floor, sqrt, zero
+from gradwalk.ops.elementwise.arithmetic import ceil, floor, round, sqrt, zero
 from gradwalk.ops.elementwise.choice import clip, logical_not, where
+from gradwalk.ops.elementwise.complex_numbers import adjoint
 from gradwalk.ops.elementwise.remainders import isnan, lerp
-from gradwalk.ops.index.indexing import index_select, scatter_add
+from gradwalk.ops.index.indexing import gather, scatter_add
 from gradwalk.ops.reduce.norms import norm
 from gradwalk.ops.reduce.reduction import Dim, amax, amin, mean, of_floats, std, sum, var
 from gradwalk.ops.reduce.scan import cumsum
@@ -31,6 +32,8 @@ from gradwalk.ops.shape.reshaping import (
     normal_axis,
     permute,
     reshape,
+    sizes_of,
+    unviewed,
 )
 
 MinMax = namedtuple("MinMax", "min max")
@@ -55,7 +58,7 @@ def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
     >>> gw.nansum(gw.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    x = input if not is_floating(input.dtype) else where(isnan(input), 0, input)
+    x = input if not has_gradients(input.dtype) else where(isnan(input), 0, input)
     return sum(x, dim, keepdim, dtype=dtype)
 
 
@@ -64,6 +67,19 @@ def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     """The mean of the elements that are not NaN."""
     x = of_floats("nanmean", input if dtype is None else cast(input, dtype=np.dtype(dtype)))
     return nansum(x, dim, keepdim) / sum(logical_not(isnan(x)), dim, keepdim)
+
+
+@public(namespaces="", method=True)
+def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
+    """The sum over the dimensions along which `size` would be repeated to fit."""
+    wanted = sizes_of(sizes, size)
+    lead = input.ndim - len(wanted)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, input.shape[lead:], strict=True)):
+        raise ValueError(f"sum_to_size: {wanted} does not expand to {tuple(input.shape)}")
+    axes = [i for i, n in enumerate(input.shape) if i < lead or wanted[i - lead] == 1 != n]
+    if not axes and wanted:
+        return input
+    return unviewed(reshape(sum(input, axes, True), shape=wanted))
 
 
 @public(method=True, numpy=True)
@@ -109,7 +125,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if input.ndim > 2:
         raise ValueError(f"cov takes at most two dimensions, not shape {tuple(input.shape)}")
     rows = reshape(input, shape=(1, math.prod(input.shape))) if input.ndim < 2 else input
-    rows = rows if is_floating(rows.dtype) else cast(rows, dtype=get_default_dtype())
+    rows = rows if has_gradients(rows.dtype) else cast(rows, dtype=get_default_dtype())
     for name, given, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
         _check_weights(name, given, kinds, rows.shape[1])
     weights = fweights if aweights is None else aweights
@@ -117,14 +133,14 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         weights = fweights * aweights
     if weights is None:
         centred = rows - mean(rows, 1, keepdim=True)
-        matrix = centred @ centred.mT / max(rows.shape[1] - correction, 0)
+        matrix = centred @ adjoint(centred) / max(rows.shape[1] - correction, 0)
     else:
         total = sum(weights)
         centred = rows - sum(rows * weights, 1, keepdim=True) / total
         lost = correction
         if aweights is not None:
             lost = sum(weights * aweights) / total * correction
-        matrix = (centred * weights) @ centred.mT / clip(total - lost, min=0)
+        matrix = (centred * weights) @ adjoint(centred) / clip(total - lost, min=0)
     return reshape(matrix, shape=()) if rows.shape[0] == 1 else matrix
 
 
@@ -237,6 +253,8 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         raise ValueError(
             f"bincount takes a vector of integers, not {input.dtype} of shape {tuple(input.shape)}"
         )
+    if minlength < 0:
+        raise ValueError(f"bincount: minlength cannot be negative, got {minlength}")
     length = minlength
     if input.shape[0]:
         if int(amin(input)) < 0:
@@ -295,12 +313,37 @@ def quantile(
     >>> gw.quantile(gw.tensor([4.0, 1.0, 3.0, 2.0]), 0.5)
     tensor(2.5000)
     """
+    return _quantiles("quantile", input, q, dim, keepdim, interpolation)
+
+
+@public(method=True, numpy=True)
+@new_result
+def nanquantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Any:
+    """`quantile` of the elements that are not NaN.
+
+    >>> import gradwalk as gw
+    >>> gw.nanquantile(gw.tensor([4.0, float("nan"), 1.0]), 0.5)
+    tensor(2.5000)
+    """
+    return _quantiles("nanquantile", input, q, dim, keepdim, interpolation)
+
+
+def _quantiles(
+    name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str
+) -> Any:
     if interpolation not in _INTERPOLATIONS:
         raise ValueError(f"interpolation is one of {_INTERPOLATIONS}, not {interpolation!r}")
-    of_floats("quantile", input)
+    of_floats(name, input)
     shares = np.asarray(q.tolist() if hasattr(q, "tolist") else q, dtype=input.dtype)
     if shares.ndim > 1 or ((shares < 0) | (shares > 1)).any():
-        raise ValueError("quantile: q is a number or a vector of numbers from 0 to 1")
+        raise ValueError(f"{name}: q is a number or a vector of numbers from 0 to 1")
     kept = tuple(1 for _ in input.shape)
     axis = 0 if dim is None else normal_axis(dim, input.ndim)
     if dim is None or not input.ndim:
@@ -309,23 +352,34 @@ def quantile(
         x = input
         kept = tuple(1 if i == axis else n for i, n in enumerate(input.shape))
     if not x.shape[axis]:
-        raise ValueError("quantile: there are no elements")
-    places = np.atleast_1d(shares) * (x.shape[axis] - 1)
-    if interpolation == "nearest":
-        places = np.round(places)
-    below, above = np.floor(places).astype(np.int64), np.ceil(places).astype(np.int64)
-    weight = {"lower": 0.0, "higher": 1.0, "midpoint": 0.5}.get(interpolation, places - below)
-    ordered = sort(x, axis).values
-    low, high = index_select(ordered, axis, below), index_select(ordered, axis, above)
-    shape = tuple(below.size if i == axis else 1 for i in range(x.ndim))
-    share = np.broadcast_to(weight, below.shape).reshape(shape).astype(x.dtype)
-    if interpolation == "linear" and hasattr(q, "_apply"):  # q itself, which has a gradient
-        share = reshape(q, shape=shape) * (x.shape[axis] - 1) - below.reshape(shape)
-    out = lerp(low, high, share)
-    last = getitem_slice(ordered, axis, x.shape[axis] - 1, x.shape[axis])  # NaN, if there is one
-    out = where(isnan(last), last, out)
+        raise ValueError(f"{name}: there are no elements")
+    ordered = sort(x, axis).values  # NaN last
+    shape = tuple(shares.size if i == axis else 1 for i in range(x.ndim))
+    fractions = reshape(q, shape=shape) if hasattr(q, "_apply") else shares.reshape(shape)
+    if name == "quantile":
+        last = getitem_slice(ordered, axis, x.shape[axis] - 1, x.shape[axis])
+        out = _between(ordered, axis, fractions * (x.shape[axis] - 1), interpolation)
+        out = where(isnan(last), last, out)  # NaN, if there is one
+    else:
+        count = sum(logical_not(isnan(x)), axis, True)
+        ranks = fractions * cast(clip(count - 1, 0), dtype=x.dtype)
+        out = _between(ordered, axis, ranks, interpolation)
     # The quantiles are along `axis`; they come first in the result.
     order = (axis, *(i for i in range(x.ndim) if i != axis))
     out = permute(out, axes=order)
     rest = kept if keepdim else tuple(n for i, n in enumerate(x.shape) if i != axis)
     return reshape(out, shape=(*shares.shape, *rest))
+
+
+def _between(ordered: Any, axis: int, ranks: Any, interpolation: str) -> Any:
+    """The values at ranks, whole ones or between two, along an axis in order."""
+    shape = tuple(ranks.shape[i] if i == axis else n for i, n in enumerate(ordered.shape))
+    if interpolation == "nearest":
+        ranks = round(ranks)
+    below = floor(ranks)
+    low, high = (
+        gather(ordered, axis, broadcast_to(cast(rank, dtype=int64), shape))
+        for rank in (below, ceil(ranks))
+    )
+    shares = {"lower": 0.0, "higher": 1.0, "midpoint": 0.5}
+    return lerp(low, high, shares[interpolation] if interpolation in shares else ranks - below)

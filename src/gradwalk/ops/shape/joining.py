@@ -12,6 +12,7 @@ import numpy as np
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.linear.matmul import addmm
+from gradwalk.ops.shape import reshaping
 from gradwalk.ops.shape.rearranging import atleast_1d, diag, roll, tensor_split
 from gradwalk.ops.shape.reshaping import (
     broadcast_to,
@@ -189,3 +190,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         swap = indexing == "xy" and len(shape) > 1
         grids.append(transpose(grid, 0, 1) if swap else grid)
     return tuple(grids)
+
+
+@public()
+def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0) -> Any:
+    """`nn.functional.pad` with one value."""
+    return reshaping.pad(input, pad, value=value)

@@ -77,7 +77,7 @@ diagonal_put: Op = define(
 )
 
 
-def _two_axes(name: str, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
+def two_axes(name: str, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     first, second = normal_axis(dim1, ndim), normal_axis(dim2, ndim)
     if first == second or ndim < 2:
         raise ValueError(f"{name} needs two different dimensions, got {dim1} and {dim2}")
@@ -92,14 +92,14 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     >>> gw.diagonal(gw.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([1., 4.])
     """
-    axes = _two_axes("diagonal", dim1, dim2, input.ndim)
+    axes = two_axes("diagonal", dim1, dim2, input.ndim)
     return diagonal_op(input, offset=int(offset), axes=axes)
 
 
 @public(method=True)
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices over `dim1` and `dim2` with the last dimension of `input` on their diagonal."""
-    axes = _two_axes("diag_embed", dim1, dim2, input.ndim + 1)
+    axes = two_axes("diag_embed", dim1, dim2, input.ndim + 1)
     side = input.shape[-1] + abs(offset)
     sizes = iter(input.shape[:-1])
     shape = tuple(side if i in axes else next(sizes) for i in range(input.ndim + 1))
@@ -270,7 +270,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turn the plane of two dimensions by k × 90°, from the first towards the second."""
     if len(dims) != 2:
         raise ValueError(f"rot90 turns a plane of 2 dimensions, got {tuple(dims)}")
-    first, second = _two_axes("rot90", dims[0], dims[1], input.ndim)
+    first, second = two_axes("rot90", dims[0], dims[1], input.ndim)
     turns = k % 4
     if turns == 0:
         return clone(input)

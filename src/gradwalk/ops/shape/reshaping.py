@@ -16,7 +16,7 @@ import numpy as np
 
 from gradwalk.graph.abstract import is_array
 from gradwalk.graph.versions import owner_of
-from gradwalk.ops.core.dtypes import category, result_dtype
+from gradwalk.ops.core.dtypes import check_cast, result_dtype
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.core.public import FUNCTION, other_names, public
 
@@ -139,17 +139,12 @@ alias = define("alias", lambda x: x, vjp=[1], shape=lambda x: x, linear=True, vi
 
 
 def _cast_forward(x: Any, *, dtype: np.dtype[Any]) -> Any:
-    category(dtype)  # complex is refused
+    check_cast(x.dtype, dtype)
     return x.astype(dtype)
 
 
-cast = define(
-    "cast",
-    _cast_forward,
-    vjp=[1],  # the engine casts back to the dtype of x
-    shape=lambda x, *, dtype: x,
-    linear=True,
-)
+# In backward the engine casts back to the dtype of x.
+cast = define("cast", _cast_forward, vjp=[1], shape=lambda x, *, dtype: x, linear=True)
 
 
 def apart(made: Any, source: Any) -> Any:
@@ -222,6 +217,7 @@ pad_op = define(
     shape=lambda x, *, widths, value: tuple(
         n + before + after for n, (before, after) in zip(x, widths, strict=True)
     ),
+    on_complex=True,
 )
 
 
@@ -346,6 +342,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 @public(names="flip", method=True)
 def flip_over(input: Any, *axes: Any, dims: Any = None) -> Any:
     """Reverse the order of elements along `dims`."""
+    if not axes and dims is None:
+        raise TypeError("flip needs the dimensions to reverse: flip(0), or flip(dims=(0, 1))")
     return flip(input, axis=normal_axes(sizes_of(axes, dims), input.ndim))
 
 
@@ -397,12 +395,12 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
 
 
 @other_names(axis="dim")
-def _split_method(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+def split_method(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Cut along `dim` into pieces of one size, or of the listed sizes."""
     return split(self, split_size, dim)
 
 
-@public(method=_split_method)
+@public(method=split_method)
 def split(
     tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
@@ -428,7 +426,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     if chunks <= 0:
         raise ValueError(f"chunks must be positive, got {chunks}")
     length = input.shape[normal_axis(dim, input.ndim)]
-    return split(input, max(-(-length // chunks), 1), dim)
+    return split(input, -(-length // chunks) if length else [0] * chunks, dim)
 
 
 @public()

@@ -56,24 +56,50 @@ def latex(expression: Any) -> str:
     return latex_part(expression)[0]
 
 
+SEVERAL = re.compile(r"(?:[^\W\d_]\d+){2,}")  # x1w1: letters, each with its index
+EACH = re.compile(r"\D\d+")
+
+
+def indexed(name: str) -> tuple[str, str] | None:
+    """A name and its index: `w12`, `h_1`, `W[0, 3]`."""
+    found = re.fullmatch(r"(.*?)\[(.*)\]", name) or re.fullmatch(r"(\D*?)[_#]?(\d+)", name)
+    return (found[1], found[2]) if found and found[1] else None
+
+
+def is_word(name: str) -> bool:
+    """Whether it is typeset as more than one letter (with an index): d(sum), but dL and dw₁."""
+    base = (indexed(name) or (name, ""))[0]
+    return len(base) > 1 and base not in GREEK
+
+
 def latex_name(name: str) -> str:
     r"""A typeset name: `x1` with an index, `alpha` as a letter, `loss` upright.
 
     >>> latex_name("w12"), latex_name("alpha"), latex_name("W[0, 3]"), latex_name("dL/dx1")
     ('w_{12}', '\\alpha', 'W_{0, 3}', '\\frac{dL}{dx_{1}}')
+    >>> latex_name("x1w1")
+    'x_{1}w_{1}'
     """
     slope = re.fullmatch(r"([d∂])(.+)/\1(.+)", name)
     if slope:
         sign = r"\partial " if slope[1] == "∂" else "d"
-        return rf"\frac{{{sign}{latex_name(slope[2])}}}{{{sign}{latex_name(slope[3])}}}"
-    indexed = re.fullmatch(r"(.*?)\[(.*)\]", name) or re.fullmatch(r"(\D*?)[_#]?(\d+)", name)
-    if indexed and indexed[1]:
-        return f"{latex_name(indexed[1])}_{{{_escaped(indexed[2])}}}"
+        return rf"\frac{{{sign}{_differential(slope[2])}}}{{{sign}{_differential(slope[3])}}}"
+    if SEVERAL.fullmatch(name):
+        return "".join(map(latex_name, EACH.findall(name)))
+    found = indexed(name)
+    if found:
+        return f"{latex_name(found[0])}_{{{_escaped(found[1])}}}"
     if name in GREEK:
         return f"\\{name}"
     if name in GREEK_LETTERS:
         return GREEK_LETTERS[name]
     return _escaped(name) if len(name) == 1 else rf"\mathrm{{{_escaped(name)}}}"
+
+
+def _differential(name: str) -> str:
+    """What stands after the d of a derivative: d(sum), since dsum reads as a product."""
+    text = latex_name(name)
+    return rf"\left({text}\right)" if is_word(name) else text
 
 
 def latex_number(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas.formula import ATOM, BASE, POWER, PREFIX, Notation, Part
-from gradwalk.printers.formulas.latex import GREEK
+from gradwalk.printers.formulas.latex import EACH, GREEK, SEVERAL, indexed, is_word
 
 SIGNS = {
     "add": "+", "sub": "−", "mul": "⋅", "matmul": "", "equal": "=", "not_equal": "≠", "less": "<",
@@ -61,16 +61,26 @@ def mathml_name(name: str) -> str:
     ('<msub><mi>x</mi><mn>1</mn></msub>', '<mi>α</mi>')
     >>> mathml_name("dd/dc")  # of a variable that is called d
     '<mfrac><mrow><mtext>d</mtext><mi>d</mi></mrow><mrow><mtext>d</mtext><mi>c</mi></mrow></mfrac>'
+    >>> mathml_name("x1w1")
+    '<mrow><msub><mi>x</mi><mn>1</mn></msub><msub><mi>w</mi><mn>1</mn></msub></mrow>'
     """
     slope = re.fullmatch(r"([d∂])(.+)/\1(.+)", name)
     if slope:
         d = f"<mtext>{slope[1]}</mtext>"
-        top, bottom = (f"<mrow>{d}{mathml_name(slope[i])}</mrow>" for i in (2, 3))
+        top, bottom = (f"<mrow>{d}{_differential(slope[i])}</mrow>" for i in (2, 3))
         return f"<mfrac>{top}{bottom}</mfrac>"
-    indexed = re.fullmatch(r"(.*?)\[(.*)\]", name) or re.fullmatch(r"(\D*?)[_#]?(\d+)", name)
-    if indexed and indexed[1]:
-        return f"<msub>{mathml_name(indexed[1])}<mn>{escape(indexed[2])}</mn></msub>"
+    if SEVERAL.fullmatch(name):
+        return f"<mrow>{''.join(map(mathml_name, EACH.findall(name)))}</mrow>"
+    found = indexed(name)
+    if found:
+        return f"<msub>{mathml_name(found[0])}<mn>{escape(found[1])}</mn></msub>"
     return f"<mi>{GREEK.get(name, escape(name))}</mi>"
+
+
+def _differential(name: str) -> str:
+    """What stands after the d of a derivative: d(sum), since dsum reads as a product."""
+    markup = mathml_name(name)
+    return in_brackets(markup) if is_word(name) else markup
 
 
 def mathml_number(value: Any) -> str:

@@ -59,7 +59,7 @@ class DeviceMachine(Machine):
             return _jitted(*key, fixed)(*(a for a in args if not isinstance(a, int)))
         return _jitted(*key, ())(*args)
 
-    def whole(self, op: Op) -> Op | None:
+    def whole(self, op: Op, args: Sequence[Any] = ()) -> Op | None:
         """A device has kernels for some composites."""
         return WHOLE.get(op)
 

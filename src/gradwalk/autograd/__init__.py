@@ -1,24 +1,33 @@
-"""PyTorch's `autograd` namespace: `grad`, `backward`, custom Functions, gradcheck."""
+"""PyTorch's `autograd` namespace: `grad`, `backward`, custom Functions, anomalies, gradcheck."""
 
 from typing import TYPE_CHECKING, Any
 
+from gradwalk.autograd import function as function
+from gradwalk.autograd import functional as functional
+from gradwalk.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from gradwalk.engine.function import Function, once_differentiable
 from gradwalk.engine.gradients import backward, grad
 from gradwalk.engine.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from gradwalk.tensors.legacy import Variable
 
 if TYPE_CHECKING:
     from gradwalk.inspect.mistakes.gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Function",
+    "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
+    "function",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
     "inference_mode",
     "no_grad",
     "once_differentiable",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]
 

@@ -1,0 +1,1 @@
+"""vmap: a function of one sample, applied to a batch. One more reading of the op table."""

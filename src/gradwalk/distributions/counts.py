@@ -1,0 +1,228 @@
+"""Yes or no, and counts of it: Bernoulli, binomial, geometric, Poisson."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import gradwalk as gw
+from gradwalk.distributions import constraints, quantiles
+from gradwalk.distributions.distribution import Distribution, ProbsOrLogits, derived, one_of
+from gradwalk.graph.abstract import numbers_of
+from gradwalk.nn.functional import binary_cross_entropy_with_logits
+from gradwalk.tensors.tensor import Tensor
+
+
+def inside(probs: Tensor) -> Tensor:
+    """Probabilities a rounding step away from 0 and 1, which have finite logarithms."""
+    eps = float(gw.finfo(probs.dtype).eps)
+    return probs.clamp(eps, 1 - eps)
+
+
+class _Odds(ProbsOrLogits):
+    """A distribution of a probability, given as `probs` or as `logits`, its log odds."""
+
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+
+    @derived
+    def probs(self) -> Tensor:
+        """The probability of 1."""
+        return gw.sigmoid(self.logits)
+
+    @derived
+    def logits(self) -> Tensor:
+        """The logarithm of the odds of 1."""
+        p = inside(self.probs)
+        return p.log() - gw.log1p(-p)
+
+
+class Bernoulli(_Odds):
+    """1 with probability `probs`, else 0.
+
+    >>> import gradwalk as gw
+    >>> gw.distributions.Bernoulli(logits=gw.tensor([0.0])).probs
+    tensor([0.5000])
+    """
+
+    support: Any = constraints.boolean
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._set(validate_args, **one_of(type(self), probs=probs, logits=logits))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        p = self.probs
+        return gw.where(p == 0.5, math.nan, (p > 0.5).to(p.dtype))
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        return gw.bernoulli(self.probs.detach().expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = gw.broadcast_tensors(self.logits, value)
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self) -> Tensor:
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        return self._listed(self._parameter.detach().new_tensor([0.0, 1.0]), expand)
+
+
+class Binomial(_Odds):
+    """How many of `total_count` trials succeed, each with probability `probs`."""
+
+    arg_constraints: ClassVar = {
+        "total_count": constraints.nonnegative_integer,
+        **_Odds.arg_constraints,
+    }
+    has_enumerate_support = True
+    total_count: Tensor
+
+    def __init__(
+        self,
+        total_count: Any = 1,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        given = one_of(type(self), probs=probs, logits=logits)
+        if isinstance(total_count, Tensor):
+            like = next(iter(given.values()))
+            total_count = total_count.to(getattr(like, "dtype", gw.get_default_dtype()))
+        self._set(validate_args, total_count=total_count, **given)
+
+    @property
+    def support(self) -> Any:
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return gw.minimum(((self.total_count + 1) * self.probs).floor(), self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        return quantiles.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        n = self.total_count
+        ways = gw.lgamma(n + 1) - gw.lgamma(value + 1) - gw.lgamma(n - value + 1)
+        return ways + value * self.logits - n * gw.softplus(self.logits)
+
+    def _most(self, name: str) -> int:
+        """The count of trials, if it is the same in the whole batch."""
+        most = int(self.total_count.max())
+        if (self.total_count != most).any():
+            raise NotImplementedError(
+                f"Binomial.{name} needs the same total_count in the whole batch"
+            )
+        return most
+
+    def entropy(self) -> Tensor:
+        self._most("entropy")
+        log_prob = self.log_prob(self.enumerate_support(expand=False))
+        return -(log_prob.exp() * log_prob).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        values = gw.arange(1 + self._most("enumerate_support"), dtype=self._parameter.dtype)
+        return self._listed(values.to(self._parameter.device), expand)
+
+
+class Geometric(_Odds):
+    """How many trials fail before one succeeds, each with probability `probs`."""
+
+    support: Any = constraints.nonnegative_integer
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._set(validate_args, **one_of(type(self), probs=probs, logits=logits))
+        if self._validate_args and numbers_of(self.probs) is not None:
+            self._check("probs", self.probs, constraints.greater_than(0))
+
+    @property
+    def mean(self) -> Tensor:
+        return 1 / self.probs - 1
+
+    @property
+    def mode(self) -> Tensor:
+        return gw.zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        return (1 / self.probs - 1) / self.probs
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        p = self.probs.detach()
+        u = p.new_empty(self._extended_shape(sample_shape)).uniform_()
+        u = u.clamp(min=float(gw.finfo(u.dtype).tiny))
+        return (u.log() / gw.log1p(-p)).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        p = self.probs
+        fails = gw.where((p == 1) & (value == 0), 0, p)
+        return value * gw.log1p(-fails) + p.log()
+
+    def entropy(self) -> Tensor:
+        p = self.probs
+        return binary_cross_entropy_with_logits(self.logits, p, reduction="none") / p
+
+
+class Poisson(Distribution):
+    """How many events happen, at a constant rate.
+
+    >>> import gradwalk as gw
+    >>> gw.distributions.Poisson(4.0).variance
+    tensor(4.)
+    """
+
+    arg_constraints: ClassVar = {"rate": constraints.nonnegative}
+    support: Any = constraints.nonnegative_integer
+    rate: Tensor
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, rate=rate)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor:
+        return self.rate
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        return quantiles.poisson(self.rate.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return gw.xlogy(value, self.rate) - self.rate - gw.lgamma(value + 1)

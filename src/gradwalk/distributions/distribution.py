@@ -1,0 +1,261 @@
+"""Distribution: the base class, which broadcasts, checks and expands the parameters.
+
+A subclass names its parameters in `arg_constraints` and passes them to `_set`. Each becomes a
+tensor of the batch shape (followed by its own event dimensions) and an attribute.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+import gradwalk as gw
+from gradwalk.distributions.constraints import Constraint
+from gradwalk.graph.abstract import numbers_of
+from gradwalk.tensors.tensor import Tensor
+
+Shape = tuple[int, ...]
+
+
+class derived:
+    """A parameter computed from another one, unless the instance was given it."""
+
+    def __init__(self, function: Callable[[Any], Tensor]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else self.function(instance)
+
+
+class Distribution:
+    """A probability distribution, or a batch of them; see the subclasses.
+
+    `batch_shape` is the shape of the parameters, `event_shape` that of one draw. `sample` draws
+    without gradients; `rsample`, where `has_rsample` is True, passes them to the parameters.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
+    support: Any = None
+    _validate_args = True
+    _given: tuple[str, ...] = ()  # the parameters that `expand` expands
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether distributions check their parameters and values if `validate_args` is None."""
+        if not isinstance(value, bool):
+            raise ValueError(f"set_default_validate_args takes True or False, not {value!r}")
+        Distribution._validate_args = value
+
+    def __init__(
+        self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None
+    ) -> None:
+        self._batch_shape = tuple(batch_shape)
+        self._event_shape = tuple(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            for name, constraint in self.arg_constraints.items():
+                if name in self.__dict__:
+                    self._check(name, self.__dict__[name], constraint)
+
+    def _set(self, validate_args: bool | None, event_shape: Any = (), **parameters: Any) -> None:
+        """Broadcast the parameters against each other and keep them as attributes."""
+        tensors = _tensors(parameters)
+        shapes, batches = {}, []
+        for name, tensor in tensors.items():
+            batch = tensor.ndim - self.arg_constraints[name].event_dim
+            if batch < 0:
+                raise ValueError(
+                    f"{type(self).__name__}: {name} has shape {tuple(tensor.shape)}; it needs at "
+                    f"least {self.arg_constraints[name].event_dim} dimension(s)"
+                )
+            shapes[name] = tensor.shape[batch:]
+            batches.append(tensor.shape[:batch])
+        batch_shape = np.broadcast_shapes(*batches)
+        for name, tensor in tensors.items():
+            self.__dict__[name] = tensor.expand(batch_shape + shapes[name])
+        self._given = tuple(tensors)
+        Distribution.__init__(self, batch_shape, event_shape, validate_args)
+
+    def _check(self, name: str, value: Tensor, constraint: Constraint) -> None:
+        if numbers_of(value) is None or not hasattr(constraint, "check"):
+            return  # being traced: the values come later
+        inside = numbers_of(constraint.check(value.detach()))
+        if inside is not None and not inside.all():
+            first = np.unravel_index(int(np.argmin(inside)), inside.shape)
+            place = [int(i) for i in first]
+            found = value.detach()[tuple(place)] if place else value.detach()
+            raise ValueError(
+                f"Expected {name} (shape {tuple(value.shape)}) of {type(self).__name__} to be "
+                f"{constraint}, but found {found}"
+                + (f" at index {place}" if place else "")
+                + ". Fix: correct the value, or pass validate_args=False to skip this check."
+            )
+
+    def _validate_sample(self, value: Any) -> None:
+        """Check a value before `log_prob` or `cdf`."""
+        if not isinstance(value, Tensor):
+            raise ValueError(
+                f"{type(self).__name__}: a value is a Tensor, not {type(value).__name__}. "
+                "Fix: gradwalk.tensor(value)."
+            )
+        events = len(self._event_shape)
+        if tuple(value.shape[value.ndim - events :]) != self._event_shape:
+            raise ValueError(
+                f"{type(self).__name__}: the last dimensions of a value must be the event shape "
+                f"{self._event_shape}; its shape is {tuple(value.shape)}"
+            )
+        try:
+            np.broadcast_shapes(value.shape, self._batch_shape + self._event_shape)
+        except ValueError:
+            raise ValueError(
+                f"{type(self).__name__}: a value of shape {tuple(value.shape)} does not broadcast "
+                f"with the batch shape {self._batch_shape} and event shape {self._event_shape}"
+            ) from None
+        if self.support is not None:
+            self._check("value", value, self.support)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
+        """The same distribution with its parameters expanded to a larger batch shape."""
+        new = copy.copy(self)
+        old, new._batch_shape = len(self._batch_shape), tuple(batch_shape)
+        for name in self._given:
+            tensor = self.__dict__[name]
+            new.__dict__[name] = tensor.expand(new._batch_shape + tensor.shape[old:])
+        return new
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The shape of the batch of distributions."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Shape:
+        """The shape of one draw of one distribution."""
+        return self._event_shape
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Shape:
+        """The shape of a sample: (sample shape, batch shape, event shape)."""
+        return (*sample_shape, *self._batch_shape, *self._event_shape)
+
+    @property
+    def mean(self) -> Tensor:
+        """The expected value."""
+        raise self._without("mean")
+
+    @property
+    def mode(self) -> Tensor:
+        """The most likely value."""
+        raise self._without("mode")
+
+    @property
+    def variance(self) -> Tensor:
+        """The expected squared distance from the mean."""
+        raise self._without("variance")
+
+    @property
+    def stddev(self) -> Tensor:
+        """The square root of the variance."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw a sample, without gradients."""
+        with gw.no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw a sample whose gradients reach the parameters."""
+        raise self._without("rsample")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density, or of the probability, at `value`."""
+        raise self._without("log_prob")
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of a draw at or below `value`."""
+        raise self._without("cdf")
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The inverse of `cdf`."""
+        raise self._without("icdf")
+
+    def entropy(self) -> Tensor:
+        """The expected −log_prob, in nats."""
+        raise self._without("entropy")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Every value of a discrete distribution, along a new first dimension."""
+        raise self._without("enumerate_support")
+
+    def _listed(self, values: Tensor, expand: bool) -> Tensor:
+        """Values along a first dimension, in front of the batch."""
+        event = values.shape[1:]
+        values = values.reshape(-1, *(1,) * len(self._batch_shape), *event)
+        return values.expand(-1, *self._batch_shape, *event) if expand else values
+
+    def perplexity(self) -> Tensor:
+        """Exp of the entropy."""
+        return self.entropy().exp()
+
+    def _without(self, name: str) -> NotImplementedError:
+        hint = " Fix: sample() draws without gradients." if name == "rsample" else ""
+        return NotImplementedError(f"{type(self).__name__} has no {name}.{hint}")
+
+    def __repr__(self) -> str:
+        shown = (f"{name}: {_shown(self.__dict__[name])}" for name in self._given)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class ProbsOrLogits(Distribution):
+    """A distribution that is given as `probs` or as `logits`."""
+
+    @property
+    def _parameter(self) -> Tensor:
+        """The one that was given."""
+        return self.__dict__["probs" if "probs" in self.__dict__ else "logits"]
+
+    @property
+    def param_shape(self) -> tuple[int, ...]:
+        """The shape of `probs` and `logits`."""
+        return tuple(self._parameter.shape)
+
+
+def _shown(tensor: Tensor) -> str:
+    unknown = numbers_of(tensor) is None
+    return str(tuple(tensor.shape)) if unknown or tensor.numel() != 1 else f"{tensor.item():g}"
+
+
+def _tensors(parameters: dict[str, Any]) -> dict[str, Tensor]:
+    """Parameters as tensors; numbers get the dtype and device of the tensors beside them."""
+    first = next((value for value in parameters.values() if isinstance(value, Tensor)), None)
+    options: dict[str, Any] = {"dtype": gw.get_default_dtype()}
+    if first is not None:
+        options = {"dtype": first.dtype, "device": first.device}
+    for name, value in parameters.items():
+        if not isinstance(value, (Tensor, int, float, np.number)):
+            raise ValueError(
+                f"the parameter {name} is a Tensor or a number, not {type(value).__name__}"
+            )
+    return {
+        name: value if isinstance(value, Tensor) else gw.tensor(value, **options)
+        for name, value in parameters.items()
+    }
+
+
+def one_of(cls: type, **choices: Any) -> dict[str, Any]:
+    """The one parameter that is not None, out of several that mean the same."""
+    given = {name: value for name, value in choices.items() if value is not None}
+    if len(given) != 1:
+        raise ValueError(f"{cls.__name__} takes exactly one of {', '.join(choices)}")
+    return given
+
+
+def sum_rightmost(tensor: Tensor, dims: int) -> Tensor:
+    """The sum over the last `dims` dimensions."""
+    return tensor.sum(tuple(range(-dims, 0))) if dims else tensor

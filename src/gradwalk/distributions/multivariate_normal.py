@@ -1,0 +1,101 @@
+"""MultivariateNormal: normal vectors with a covariance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import gradwalk as gw
+from gradwalk.distributions import constraints
+from gradwalk.distributions.distribution import Distribution, derived, one_of
+from gradwalk.tensors.tensor import Tensor
+
+
+class MultivariateNormal(Distribution):
+    """Normal vectors of mean `loc`; one matrix says how their elements vary together.
+
+    That is their covariance, its inverse (`precision_matrix`), or its Cholesky factor
+    (`scale_tril`), which computes fastest.
+
+    >>> import gradwalk as gw
+    >>> normal = gw.distributions.MultivariateNormal(gw.zeros(2), gw.eye(2))
+    >>> normal.log_prob(gw.zeros(2))
+    tensor(-1.8379)
+    """
+
+    arg_constraints: ClassVar = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support: Any = constraints.real_vector
+    has_rsample = True
+    loc: Tensor
+    scale_tril: Tensor
+
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        ((name, matrix),) = one_of(
+            type(self),
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        ).items()
+        self._set(validate_args, loc.shape[-1:], loc=loc, **{name: matrix})
+        if name != "scale_tril":
+            matrix = self.__dict__[name]
+            covariance = matrix if name == "covariance_matrix" else gw.linalg.inv(matrix)
+            self.scale_tril = gw.linalg.cholesky(covariance)
+            self._given += ("scale_tril",)
+
+    @derived
+    def covariance_matrix(self) -> Tensor:
+        """L Lᵀ of the Cholesky factor L."""
+        return self.scale_tril @ self.scale_tril.mT
+
+    @derived
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the covariance."""
+        return gw.linalg.inv(self.covariance_matrix)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale_tril.square().sum(-1)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        normal = gw.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + (self.scale_tril @ normal.unsqueeze(-1)).squeeze(-1)
+
+    def standardized(self, matrix: Tensor) -> Tensor:
+        """L⁻¹ times the columns of a matrix, for the Cholesky factor L."""
+        return gw.linalg.solve_triangular(self.scale_tril, matrix, upper=False)
+
+    def half_log_det(self) -> Tensor:
+        """The sum of the logarithms on the diagonal of the Cholesky factor."""
+        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        z = self.standardized((value - self.loc).unsqueeze(-1)).squeeze(-1)
+        total = self._event_shape[0] * math.log(2 * math.pi) + z.square().sum(-1)
+        return -total / 2 - self.half_log_det()
+
+    def entropy(self) -> Tensor:
+        return self._event_shape[0] * (1 + math.log(2 * math.pi)) / 2 + self.half_log_det()

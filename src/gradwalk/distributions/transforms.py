@@ -1,0 +1,185 @@
+"""Transforms: functions with an inverse and the logarithm of their slope, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import gradwalk as gw
+from gradwalk.tensors.tensor import Tensor
+
+
+class Transform:
+    """y = f(x), its inverse `inv`, and `log_abs_det_jacobian(x, y)`, the logarithm of |dy/dx|.
+
+    A subclass defines `_call`, `_inverse` and the logarithm. With `cache_size=1` the inverse of the
+    last result is the x it came from, exactly.
+    """
+
+    bijective = True
+    sign: Any = 1
+
+    def __init__(self, cache_size: int = 0) -> None:
+        if cache_size not in (0, 1):
+            raise ValueError(f"a transform keeps 0 or 1 result, not cache_size={cache_size}")
+        self._cache_size = cache_size
+        self._last: tuple[Any, Any] = (None, None)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self._cache_size and x is self._last[0]:
+            return self._last[1]
+        y = self._call(x)
+        if self._cache_size:
+            self._last = (x, y)
+        return y
+
+    def _undo(self, y: Tensor) -> Tensor:
+        return self._last[0] if self._cache_size and y is self._last[1] else self._inverse(y)
+
+    @property
+    def inv(self) -> Transform:
+        """The inverse transform."""
+        return _Inverse(self)
+
+    def _call(self, x: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} has no _call")
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} has no inverse")
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """The logarithm of |dy/dx| where y is the transform of x."""
+        raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class _Inverse(Transform):
+    def __init__(self, forward: Transform) -> None:
+        super().__init__()
+        self.inverse = forward
+
+    @property
+    def sign(self) -> Any:
+        return self.inverse.sign
+
+    @property
+    def inv(self) -> Transform:
+        return self.inverse
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.inverse._undo(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.inverse(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -self.inverse.log_abs_det_jacobian(y, x)
+
+    def __repr__(self) -> str:
+        return f"{self.inverse!r}.inv"
+
+
+class ComposeTransform(Transform):
+    """Several transforms, one after the other."""
+
+    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.parts = list(parts)
+
+    @property
+    def sign(self) -> Any:
+        return math.prod(part.sign for part in self.parts)
+
+    def _call(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        for part in reversed(self.parts):
+            y = part._undo(y)
+        return y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        total: Any = gw.zeros_like(x)
+        for part in self.parts:
+            after = part(x)
+            total = total + part.log_abs_det_jacobian(x, after)
+            x = after
+        return total
+
+
+class ExpTransform(Transform):
+    """y = eˣ."""
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.exp()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x
+
+
+class AffineTransform(Transform):
+    """y = loc + scale · x."""
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        if event_dim:
+            raise NotImplementedError(
+                "AffineTransform here works element by element. Fix: leave event_dim out, and wrap "
+                "the distribution in Independent."
+            )
+        self.loc = loc
+        self.scale = scale
+
+    @property
+    def sign(self) -> Any:
+        return gw.sign(gw.as_tensor(self.scale))
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return gw.zeros_like(x) + gw.as_tensor(self.scale, dtype=x.dtype).abs().log()
+
+
+class SigmoidTransform(Transform):
+    """y = 1 / (1 + e⁻ˣ)."""
+
+    def _call(self, x: Tensor) -> Tensor:
+        limits = gw.finfo(x.dtype)
+        return gw.sigmoid(x).clamp(float(limits.tiny), 1 - float(limits.eps))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        limits = gw.finfo(y.dtype)
+        y = y.clamp(float(limits.tiny), 1 - float(limits.eps))
+        return y.log() - gw.log1p(-y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -gw.softplus(-x) - gw.softplus(x)
+
+
+class TanhTransform(Transform):
+    """y = tanh x.
+
+    Far from 0, y rounds to ±1 and has no inverse: pass `cache_size=1` to get `log_prob` of what
+    `rsample` drew.
+    """
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.atanh()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return 2 * (math.log(2) - x - gw.softplus(-2 * x))

@@ -1,0 +1,9 @@
+"""ONNX files: `load` makes a module of one, `save` writes a function or module as one.
+
+Needs the extra `onnx` (onnx-ir), which is imported when the first file is read or written.
+"""
+
+from gradwalk.onnx.onnx_module import OnnxModule, load
+from gradwalk.onnx.save_model import export, save
+
+__all__ = ["OnnxModule", "export", "load", "save"]

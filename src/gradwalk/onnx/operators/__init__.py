@@ -1,0 +1,1 @@
+"""ONNX's operators, by family."""

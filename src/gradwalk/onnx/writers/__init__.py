@@ -1,0 +1,1 @@
+"""The ops of a Program as nodes of an ONNX graph, by family."""

@@ -1,0 +1,246 @@
+"""Shapes, indexing, reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.ir.program import Call
+from gradwalk.onnx.dtypes import code_of
+from gradwalk.onnx.writers.table import GraphWriter, Value, writes
+from gradwalk.ops.index.indexing import to_numpy_index
+
+LONGEST = np.iinfo(np.int64).max
+
+
+@writes("reshape")
+def reshape(write: GraphWriter, call: Call, x: Value) -> Value:
+    return write("Reshape", x, list(call.attrs["shape"]))
+
+
+@writes("expand")
+def expand(write: GraphWriter, call: Call, x: Value) -> Value:
+    return write("Expand", x, list(call.attrs["shape"]))
+
+
+@writes("permute")
+def permute(write: GraphWriter, call: Call, x: Value) -> Value:
+    return write("Transpose", x, perm=list(call.attrs["axes"]))
+
+
+@writes("concatenate")
+def concatenate(write: GraphWriter, call: Call, *xs: Value) -> Value:
+    return xs[0] if len(xs) == 1 else write("Concat", *xs, axis=call.attrs["axis"])
+
+
+@writes("split")
+def split(write: GraphWriter, call: Call, x: Value) -> Any:
+    sizes = call.attrs["sizes"]
+    parts = write("Split", x, list(sizes), count=len(sizes), axis=call.attrs["axis"])
+    return parts if len(sizes) > 1 else [parts]
+
+
+@writes("pad")
+def pad(write: GraphWriter, call: Call, x: Value) -> Value:
+    widths = call.attrs["widths"]
+    pads = [before for before, _ in widths] + [after for _, after in widths]
+    value = write.constant(np.array(call.attrs["value"], call.outputs[0].dtype))
+    return write("Pad", x, pads, value)
+
+
+@writes("flip")
+def flip(write: GraphWriter, call: Call, x: Value) -> Value:
+    axes = call.attrs["axis"]
+    axes = list(axes) if isinstance(axes, tuple) else [axes]
+    n = len(axes)
+    return write("Slice", x, [-1] * n, [-LONGEST] * n, axes, [-1] * n) if n else x
+
+
+def _arrays(index: Any) -> list[Any]:
+    return [part for part in index if isinstance(part, tuple) and part[0] != "slice"]
+
+
+def _is_simple(call: Call) -> bool:
+    """Whether ONNX has the index: slices and integers, and one array at most."""
+    arrays = _arrays(call.attrs["index"])
+    return not arrays or (len(arrays) == 1 and arrays[0][0] == "array")
+
+
+@writes("getitem", fits=_is_simple)
+def getitem(write: GraphWriter, call: Call, x: Value, *indices: Value) -> Value:
+    index, ndim = call.attrs["index"], call.terms[0].ndim
+    taken = sum(1 for part in index if part is not None and part != "...")
+    starts, ends, axes, steps = [], [], [], []
+    dropped, added, gathered = [], [], None
+    axis = out = 0  # in x, and in the result
+    for part in index:
+        if part == "...":
+            out += ndim - taken
+            axis += ndim - taken
+            continue
+        if part is None:
+            added.append(out)
+            out += 1
+            continue
+        if isinstance(part, tuple) and part[0] == "array":
+            gathered = axis
+            out += call.terms[1].ndim
+        elif isinstance(part, tuple):
+            _, start, stop, step = part
+            if (start, stop, step) != (None, None, None):
+                starts.append(0 if start is None else start)
+                ends.append(LONGEST if stop is None else stop)
+                axes.append(axis)
+                steps.append(1 if step is None else step)
+            out += 1
+        else:
+            starts.append(part)
+            ends.append(LONGEST if part == -1 else part + 1)
+            axes.append(axis)
+            steps.append(1)
+            dropped.append(axis)
+        axis += 1
+    value = write("Slice", x, starts, ends, axes, steps) if axes else x
+    if dropped:
+        value = write("Squeeze", value, dropped)
+    if gathered is not None:
+        place = gathered - sum(1 for axis in dropped if axis < gathered)
+        value = write("Gather", value, indices[0], axis=place)
+    return write("Unsqueeze", value, added) if added else value
+
+
+@writes("diagonal", "windows")
+def moved(write: GraphWriter, call: Call, x: Value) -> Value:
+    """An op that only moves elements, as a table of where they come from."""
+    source = call.terms[0]
+    places = call.op.forward(np.arange(source.size).reshape(source.shape), **call.attrs)
+    return write("Gather", write("Reshape", x, [-1]), write.constant(places), axis=0)
+
+
+@writes("setitem", "put", "write_view", fits=lambda c: not _arrays(c.attrs.get("index", ())))
+def setitem(write: GraphWriter, call: Call, *operands: Value) -> Value:
+    """Elements written at slices or through views, as a table of where they go."""
+    out = call.outputs[0]
+    places = np.arange(out.size).reshape(out.shape)
+    if call.op.name != "write_view":
+        places = places[to_numpy_index(call.attrs["index"], ())]
+    for op, attrs, part in call.attrs.get("chain", ()):
+        made = op.forward(places, **attrs)
+        places = made[part] if op.multiple else made
+    flat = write("Reshape", write("Expand", operands[-1], list(places.shape)), [-1])
+    if call.op.name == "put":
+        into = write.constant(np.zeros(out.size, out.dtype))
+    else:
+        into = write("Reshape", operands[0], [-1])
+    written = write("ScatterElements", into, write.constant(places.reshape(-1)), flat)
+    return write("Reshape", written, list(out.shape))
+
+
+@writes("embedding")
+def embedding(write: GraphWriter, call: Call, weight: Value, indices: Value) -> Value:
+    made = call.terms[1].call
+    if made is not None and made.op.name == "where":  # no index is negative in PyTorch
+        negative, original = made.terms
+        if negative.call is not None and negative.call.args == (original, 0):
+            indices = write.values[original]
+    return write("Gather", weight, indices, axis=0)
+
+
+@writes("gather_last")
+def gather_last(write: GraphWriter, call: Call, x: Value, indices: Value) -> Value:
+    return write("GatherElements", x, indices, axis=-1)
+
+
+@writes("checked_index")
+def checked_index(write: GraphWriter, call: Call, index: Value) -> Value:
+    return index  # ONNX counts negative indices from the end, too
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+_REDUCTIONS = {
+    "sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin",
+    "prod": "ReduceProd", "logsumexp": "ReduceLogSumExp",
+}  # fmt: skip
+
+
+def reduced(write: GraphWriter, op: str, x: Value, axes: Any, keepdim: bool) -> Value:
+    """A reduction over some axes."""
+    return write(op, x, [int(a) for a in axes], keepdims=int(keepdim))
+
+
+@writes(*_REDUCTIONS)
+def reduction(write: GraphWriter, call: Call, x: Value) -> Value:
+    axes = call.attrs["axis"]
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    if not axes:
+        return x
+    if call.terms[0].dtype != call.outputs[0].dtype:  # booleans and small integers are widened
+        x = write("Cast", x, to=code_of(call.outputs[0].dtype))
+    return reduced(write, _REDUCTIONS[call.op.name], x, axes, call.attrs["keepdim"])
+
+
+@writes("argmax", "argmin", fits=lambda call: len(call.attrs["axis"]) == 1)
+def arg_extreme(write: GraphWriter, call: Call, x: Value) -> Value:
+    op = "ArgMax" if call.op.name == "argmax" else "ArgMin"
+    return write(op, x, axis=call.attrs["axis"][0], keepdims=int(call.attrs["keepdim"]))
+
+
+@writes("max", "min", fits=lambda call: len(call.attrs["axis"]) == 1)
+def extreme(write: GraphWriter, call: Call, x: Value) -> Any:
+    name, (axis,), keep = call.op.name.title(), call.attrs["axis"], int(call.attrs["keepdim"])
+    return (
+        write(f"Reduce{name}", x, [axis], keepdims=keep),
+        write(f"Arg{name}", x, axis=axis, keepdims=keep),
+    )
+
+
+@writes("var", "std")
+def var(write: GraphWriter, call: Call, x: Value) -> Value:
+    axes, keep = [int(a) for a in call.attrs["axis"]], int(call.attrs["keepdim"])
+    count = int(np.prod([call.terms[0].shape[a] for a in axes]))
+    centered = write("Sub", x, write("ReduceMean", x, axes, keepdims=1))
+    squares = write("ReduceSum", write("Mul", centered, centered), axes, keepdims=keep)
+    divisor = max(count - call.attrs["correction"], 0)
+    found = write("Div", squares, write.constant(np.array(divisor, call.outputs[0].dtype)))
+    return found if call.op.name == "var" else write("Sqrt", found)
+
+
+@writes("all", "any")
+def truth(write: GraphWriter, call: Call, x: Value) -> Value:
+    axes = call.attrs["axis"]
+    op = "ReduceMin" if call.op.name == "all" else "ReduceMax"
+    numbers = write("Cast", write("Cast", x, to=9), to=6)
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    return write("Cast", reduced(write, op, numbers, axes, call.attrs["keepdim"]), to=9)
+
+
+@writes("cumsum")
+def cumsum(write: GraphWriter, call: Call, x: Value) -> Value:
+    return write("CumSum", x, write.constant(np.array(call.attrs["axis"], np.int64)))
+
+
+@writes("topk", "sort")
+def topk(write: GraphWriter, call: Call, x: Value) -> Any:
+    axis = call.attrs["axis"]
+    k = call.attrs.get("k", call.terms[0].shape[axis])
+    largest = call.attrs["largest" if call.op.name == "topk" else "descending"]
+    return write("TopK", x, [k], count=2, axis=axis, largest=int(largest))
+
+
+@writes("vector_norm", fits=lambda call: call.attrs["p"] in (1, 2))
+def vector_norm(write: GraphWriter, call: Call, x: Value) -> Value:
+    op = "ReduceL1" if call.attrs["p"] == 1 else "ReduceL2"
+    return reduced(write, op, x, call.attrs["axis"], call.attrs["keepdim"])
+
+
+@writes("softmax", "log_softmax")
+def softmax(write: GraphWriter, call: Call, x: Value) -> Value:
+    op = "Softmax" if call.op.name == "softmax" else "LogSoftmax"
+    return write(op, x, axis=call.attrs["axis"])
+
+
+@writes("einsum")
+def einsum(write: GraphWriter, call: Call, *xs: Value) -> Value:
+    return write("Einsum", *xs, equation=call.attrs["equation"])

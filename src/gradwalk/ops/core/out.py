@@ -1,0 +1,39 @@
+"""`out=`: the result of an op or a reduction is written into a tensor that the caller has.
+
+>>> import gradwalk as gw
+>>> total = gw.zeros(2)
+>>> gw.add(gw.ones(2), 2.0, out=total) is total, total
+(True, tensor([3., 3.]))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def written(out: Any, result: Any) -> Any:
+    """`out`, holding `result`; an empty `out` takes the result's shape, as in PyTorch."""
+    if isinstance(result, tuple):
+        if not isinstance(out, tuple | list) or len(out) != len(result):
+            raise TypeError(f"out must be a tuple of {len(result)} tensors")
+        filled = [written(each, part) for each, part in zip(out, result, strict=True)]
+        return result._make(filled) if hasattr(result, "_make") else tuple(filled)
+    if not hasattr(out, "copy_"):
+        raise TypeError(f"out must be a tensor, not {type(out).__name__}")
+    if out.requires_grad or getattr(result, "requires_grad", False):
+        raise RuntimeError(
+            "a call with out= has no gradient: call it inside no_grad(), or assign its result"
+        )
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise TypeError(f"a result of {result.dtype} does not fit an out of {out.dtype}")
+    if tuple(out.shape) == tuple(result.shape):
+        return out.copy_(result)
+    if out.numel():
+        raise ValueError(
+            f"out has shape {tuple(out.shape)}, the result {tuple(result.shape)}: pass an out of "
+            "that shape, or an empty one"
+        )
+    out.data = result.to(out.dtype)
+    return out

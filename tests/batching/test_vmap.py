@@ -1,0 +1,227 @@
+"""vmap: where the samples lie, what the function may do, and what the errors say."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gradwalk as gw
+
+X = np.arange(12.0).reshape(4, 3)
+Pair = namedtuple("Pair", "first second")
+
+
+def ours(array: Any = X) -> Any:
+    return gw.tensor(array)
+
+
+def theirs(array: Any = X) -> Any:
+    return torch.tensor(array, dtype=torch.get_default_dtype())
+
+
+# -- dimensions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_dims", [0, 1, -1, -2, (0,), (1,)])
+@pytest.mark.parametrize("out_dims", [0, 1, -1])
+def test_dimensions_as_pytorch(in_dims: Any, out_dims: int) -> None:
+    found = gw.vmap(lambda x: x * 2 + x.sum(), in_dims, out_dims)(ours())
+    expected = torch.func.vmap(lambda x: x * 2 + x.sum(), in_dims, out_dims)(theirs())
+    assert found.tolist() == expected.tolist()
+
+
+def test_containers_of_dimensions() -> None:
+    given = {"a": ours(), "b": [ours(X.T), gw.ones(3)]}
+    dims = {"a": 0, "b": [1, None]}
+    out = gw.vmap(
+        lambda p, n: Pair(p["a"] + p["b"][0] * n, OrderedDict(k=p["b"][1].sum(), none=None)),
+        in_dims=(dims, None),
+        out_dims=Pair(1, OrderedDict(k=None, none=None)),
+    )(given, 2.0)
+    assert isinstance(out, Pair) and isinstance(out.second, OrderedDict)
+    assert out.first.tolist() == (3 * X).T.tolist()
+    assert out.second["k"].tolist() == 3.0 and out.second["none"] is None
+
+
+def test_one_dimension_holds_for_a_container() -> None:
+    total = gw.vmap(lambda pair, d: pair[0] + pair[1] + d["x"], in_dims=(0, None))
+    assert total((ours(), ours()), {"x": gw.ones(3)}).tolist() == (2 * X + 1).tolist()
+
+
+def test_keyword_arguments_are_shared() -> None:
+    assert gw.vmap(lambda x, y: x + y)(ours(), y=gw.ones(3)).tolist() == (X + 1).tolist()
+
+
+def test_a_result_that_samples_share_is_repeated() -> None:
+    out = gw.vmap(lambda x: gw.ones(2))(ours())
+    assert out.tolist() == [[1, 1]] * 4
+    out += 1  # memory of its own for each sample
+    assert out.tolist() == [[2, 2]] * 4
+
+
+@pytest.mark.parametrize("chunk_size", [1, 3, 4, 9])
+def test_chunks(chunk_size: int) -> None:
+    function = gw.vmap(lambda x, y: (x * y, y), out_dims=(1, 0), chunk_size=chunk_size)
+    product, same = function(ours(), ours())
+    assert product.tolist() == (X * X).T.tolist() and same.tolist() == X.tolist()
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: gw.vmap(gw.sin, (0, 0))(ours()), r"2 entries.*1 positional.*Fix"),
+        (lambda: gw.vmap(gw.sin, "0")(ours()), r"in_dims is an integer"),
+        (lambda: gw.vmap(gw.sin, 2)(ours()), r"has 2 for a tensor of shape \(4, 3\).*Fix"),
+        (lambda: gw.vmap(gw.add)(ours(), ours(X.T)), r"4 \(dimension 0 .*3 \(dimension 0 .*Fix"),
+        (lambda: gw.vmap(gw.add)(ours(), 1.0), r"0 for 1.0, .*float.*Fix: None"),
+        (lambda: gw.vmap(gw.sin, (None,))(ours()), r"no tensor to map over.*Fix"),
+        (lambda: gw.vmap(lambda: 1)(), r"no tensor to map over"),
+        (lambda: gw.vmap(gw.sin, ([0],))(ours()), r"has \[0\] for argument 0, .*Tensor.*Fix"),
+        (
+            lambda: gw.vmap(lambda d: d["a"], ({"b": 0},))({"a": ours()}),
+            r"argument 0, .* a dict with 'a'.*Fix",
+        ),
+        (lambda: gw.vmap(lambda x: 1.0)(ours()), r"returned 1.0 \(float\).*Fix"),
+        (lambda: gw.vmap(gw.sin, out_dims=None)(ours()), r"None for a result that differs.*Fix"),
+        (lambda: gw.vmap(gw.sin, out_dims=2)(ours()), r"out_dims has 2 .* 2 dimension"),
+        (lambda: gw.vmap(gw.sin, out_dims=(0, 0))(ours()), r"out_dims has \(0, 0\)"),
+        (lambda: gw.vmap(gw.sin, randomness="no"), r"randomness is one of"),
+        (lambda: gw.vmap(gw.sin, chunk_size=0), r"chunk_size is at least 1"),
+    ],
+)
+def test_wrong_dimensions_are_explained(call: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=f"(?s){text}"):
+        call()
+
+
+# -- what depends on numbers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x if x.sum() > 0 else -x,
+        lambda x: x.sum().item(),
+        lambda x: x.tolist(),
+        lambda x: gw.tensor(x.detach().numpy()),
+        lambda x: float(x[0]),
+        lambda x: range(x[0].long()),
+    ],
+)
+def test_numbers_of_a_sample_are_refused(function: Any) -> None:
+    with pytest.raises(gw.VmapError, match=r"test_vmap.py:\d+: .*\nFix: .*"):
+        gw.vmap(function)(ours())
+
+
+def test_a_branch_names_the_line_and_where() -> None:
+    with pytest.raises(gw.VmapError, match=r"if x\.sum\(\) > 6(?s:.)*gradwalk\.where"):
+        gw.vmap(lambda x: x if x.sum() > 6 else -x)(ours())
+
+
+def test_a_branch_on_what_samples_share_works() -> None:
+    shared = gw.ones(1)
+    assert gw.vmap(lambda x: x if shared.sum() > 0 else -x)(ours()).tolist() == X.tolist()
+
+
+def test_a_mask_of_a_sample_is_refused() -> None:
+    with pytest.raises(gw.VmapError, match=r"(?s)mask.*gradwalk.where"):
+        gw.vmap(lambda x: x[x > 3])(ours())
+
+
+def test_a_shared_mask_selects() -> None:
+    mask = gw.tensor([True, False, True])
+    assert gw.vmap(lambda x: x[mask])(ours()).tolist() == X[:, [0, 2]].tolist()
+
+
+def test_a_tensor_kept_after_vmap_is_refused() -> None:
+    kept = []
+    gw.vmap(lambda x: kept.append(x) or x)(ours())
+    with pytest.raises(gw.VmapError, match=r"(?s)kept.*Fix: return it"):
+        kept[0] + 1
+
+
+def test_backward_inside_is_refused() -> None:
+    w = gw.ones(3, requires_grad=True)
+    with pytest.raises(gw.AutogradError, match="vmap"):
+        gw.vmap(lambda x: (x * w).sum().backward())(ours())
+
+
+# -- changes in place ------------------------------------------------------------------------------
+
+
+def in_place(x: Any) -> Any:
+    y = x.clone()
+    y[0] = x[1] * 10
+    y += 1
+    part = y[1:]
+    part.mul_(2)
+    y[-1] -= x.sum()
+    return y
+
+
+def test_changes_in_place_as_pytorch() -> None:
+    assert gw.vmap(in_place)(ours()).tolist() == torch.func.vmap(in_place)(theirs()).tolist()
+
+
+def test_gradients_of_changes_in_place_as_pytorch() -> None:
+    found = gw.vmap(gw.grad(lambda x: (in_place(x) ** 2).sum()))(ours())
+    expected = torch.func.vmap(torch.func.grad(lambda x: (in_place(x) ** 2).sum()))(theirs())
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_an_argument_changed_in_place_is_changed_outside(dim: int) -> None:
+    x = ours()
+    gw.vmap(lambda a: a.add_(1), dim)(x)
+    assert x.tolist() == (X + 1).tolist()
+
+
+def test_a_shared_tensor_cannot_hold_what_differs() -> None:
+    total = gw.zeros(3)
+    with pytest.raises(gw.VmapError, match=r"(?s)differ between samples.*share.*Fix"):
+        gw.vmap(lambda x: total.add_(x))(ours())
+    assert total.tolist() == [0, 0, 0]
+
+
+# -- random numbers --------------------------------------------------------------------------------
+
+DRAWS = {
+    "rand": lambda x: gw.rand(3),
+    "randn": lambda x: gw.randn(3),
+    "randint": lambda x: gw.randint(0, 1000, (3,)),
+    "randperm": lambda x: gw.randperm(50),
+    "bernoulli": lambda x: gw.bernoulli(x * 0 + 0.5),
+    "dropout": lambda x: gw.nn.functional.dropout(gw.ones(40)),
+    "multinomial": lambda x: gw.multinomial(gw.ones(40), 3),
+    "normal_": lambda x: x.clone().normal_(),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_random_numbers_are_refused_the_same_or_different(draw: Any) -> None:
+    gw.manual_seed(0)
+    x = gw.ones(8, 40)
+    with pytest.raises(gw.VmapError, match=r'(?s)random.*Fix: .*"different"'):
+        gw.vmap(draw)(x)
+    same = gw.vmap(draw, randomness="same")(x).tolist()
+    assert all(row == same[0] for row in same)
+    different = gw.vmap(draw, randomness="different")(x).tolist()
+    assert sum(row != different[0] for row in different) > 5
+
+
+def test_multinomial_draws_by_the_weights_of_each_sample() -> None:
+    weights = gw.eye(5)[[3, 0, 4]]
+    drawn = gw.vmap(lambda w: gw.multinomial(w, 2, True), randomness="different")(weights)
+    assert drawn.tolist() == [[3, 3], [0, 0], [4, 4]]
+
+
+def test_nested_levels_draw_as_each_says() -> None:
+    function = gw.vmap(
+        gw.vmap(lambda x: x * 0 + gw.rand(()), randomness="same"), randomness="different"
+    )
+    drawn = np.array(function(gw.ones(5, 4)).tolist())
+    assert (drawn == drawn[:, :1]).all() and len(set(drawn[:, 0])) == 5

@@ -1,0 +1,163 @@
+"""`python -m tools.pytorch_tests FILES`: every test of each file, sorted by what became of it."""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import contextlib
+import inspect
+import io
+import json
+import signal
+import sys
+import traceback
+import types
+import unittest
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import gradwalk as gw
+from tools.pytorch_tests import alias
+
+
+class TooSlow(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    def stop(*_: Any) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def loaded(path: Path) -> types.ModuleType:
+    """The test file as a module in which `torch` is gradwalk."""
+    module = types.ModuleType(path.stem)
+    module.__file__ = str(path)
+    sys.modules[path.stem] = module
+    scope = dict(vars(builtins))
+    scope["__import__"] = alias.importing
+    scope["__build_class__"] = builtins.__build_class__
+    module.__dict__["__builtins__"] = scope
+    alias.LOADING.append(path.name)
+    exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+    alias.LOADING.clear()
+    return module
+
+
+def cases(module: types.ModuleType) -> Iterator[tuple[str, type, str, dict[str, Any]]]:
+    for owner in list(vars(module).values()):
+        if not (isinstance(owner, type) and issubclass(owner, unittest.TestCase)):
+            continue
+        if owner.__module__ != module.__name__:
+            continue
+        for name, method in inspect.getmembers(owner, inspect.isfunction):
+            if not name.startswith("test"):
+                continue
+            if getattr(method, "elsewhere", False) or getattr(method, "__unittest_skip__", False):
+                continue
+            names = list(inspect.signature(method).parameters)
+            for keywords in alias.combinations(method, names):
+                shown = "-".join(str(v)[:30] for k, v in keywords.items() if k != "device")
+                yield f"{owner.__name__}.{name}[{shown}]", owner, name, keywords
+
+
+def outcome(owner: type, name: str, keywords: dict[str, Any], seconds: int) -> tuple[str, str]:
+    """One of passed, missing, differs, lenient, raises, slow, skipped; and the last line of why."""
+    test = owner(name)
+    try:
+        with (
+            limited(seconds),
+            warnings.catch_warnings(record=True),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
+            warnings.simplefilter("always")
+            gw.manual_seed(0)
+            torch.manual_seed(0)
+            test.setUp()
+            try:
+                with alias_defaults():
+                    getattr(test, name)(**keywords)
+            finally:
+                test.tearDown()
+                test.doCleanups()
+    except unittest.SkipTest as error:
+        return "skipped", str(error)
+    except TooSlow:
+        return "slow", f"more than {seconds} s"
+    except alias.MissingName as error:
+        return "missing", str(error)
+    except BaseException as error:  # a test may raise anything
+        place = next(
+            (
+                f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.line}"
+                for frame in reversed(traceback.extract_tb(error.__traceback__))
+                if "/test/" in frame.filename
+            ),
+            "",
+        )
+        text = f"{type(error).__name__}: {error}"[:600] + f" | {place}"
+        if isinstance(error, AssertionError):
+            return ("lenient" if "not raised" in str(error) else "differs"), text
+        if (
+            isinstance(error, AttributeError)
+            or "unexpected keyword" in text
+            or isinstance(error, NotImplementedError)
+            or "complex" in str(error).lower()
+        ):
+            return "missing", text
+        return "raises", text
+    return "passed", ""
+
+
+@contextlib.contextmanager
+def alias_defaults() -> Iterator[None]:
+    before = gw.get_default_dtype()
+    try:
+        yield
+    finally:
+        gw.set_default_dtype(before)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.pytorch_tests", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, help="a line of JSON for every test that did not pass")
+    parser.add_argument("-k", default="", help="only tests whose name contains this")
+    parser.add_argument("--seconds", type=int, default=20, help="for one test")
+    options = parser.parse_args()
+    total: Counter[str] = Counter()
+    with options.out.open("w") if options.out else contextlib.nullcontext(None) as out:
+        for path in options.files:
+            counts: Counter[str] = Counter()
+            for shown, owner, name, keywords in cases(loaded(path)):
+                if options.k not in shown:
+                    continue
+                became, why = outcome(owner, name, keywords, options.seconds)
+                counts[became] += 1
+                if became != "passed" and out:
+                    out.write(
+                        json.dumps({"file": path.name, "test": shown, "became": became, "why": why})
+                        + "\n"
+                    )
+                    out.flush()
+            print(path.name, dict(counts.most_common()), flush=True)
+            total += counts
+    print("all", dict(total.most_common()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,414 @@
+"""What a test file gets when it imports `torch`: gradwalk under PyTorch's names."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib
+import itertools
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.testing
+from torch.testing._internal import common_utils
+
+import gradwalk as gw
+
+
+class MissingName(Exception):
+    """The test uses a name that gradwalk does not have."""
+
+
+class Missing:
+    """Stands for a name that gradwalk lacks; any use of it raises MissingName."""
+
+    def __init__(self, name: str) -> None:
+        self.__dict__["_name"] = name
+
+    def _raise(self, *args: Any, **keywords: Any) -> Any:
+        if LOADING:  # a decorator, or a value that some test will use
+            return args[0] if len(args) == 1 and callable(args[0]) else self
+        raise MissingName(self._name)
+
+    __call__ = __getitem__ = __enter__ = __len__ = _raise
+
+    def __iter__(self) -> Iterator[Any]:
+        if LOADING:
+            return iter(())
+        raise MissingName(self._name)
+
+    def __radd__(self, other: Any) -> Any:
+        return other
+
+    __add__ = __or__ = __ror__ = __radd__
+
+    def __index__(self) -> int:
+        return 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if LOADING:
+            return Missing(f"{self._name}.{name}")
+        raise MissingName(f"{self._name}.{name}")
+
+    def __mro_entries__(self, bases: Any) -> Any:  # a class of the test file may inherit from it
+        return ()
+
+
+LOADING: list[str] = []  # the file whose decorators and classes are being evaluated
+
+EQUIVALENT: dict[str, Any] = {
+    "torch.Size": tuple,
+    "torch.dtype": np.dtype,
+    "torch.inf": float("inf"),
+    "torch.nan": float("nan"),
+    "torch.strided": None,
+    "torch.version": torch.version,
+    "torch.__version__": torch.__version__,
+    "torch.backends": torch.backends,
+    "torch.get_default_dtype": lambda: gw.get_default_dtype(),
+}
+DTYPES = {
+    name: getattr(torch, name)
+    for name in (
+        *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16"),
+        *("float32", "float64", "complex64", "complex128"),
+    )
+}
+
+
+class Alias(types.ModuleType):
+    """A namespace of PyTorch whose names are gradwalk's."""
+
+    def __init__(self, name: str, ours: Any) -> None:
+        super().__init__(name)
+        self.__dict__["_ours"] = ours
+
+    def __getattr__(self, name: str) -> Any:
+        full = f"{self.__name__}.{name}"
+        if full in EQUIVALENT:
+            return EQUIVALENT[full]
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            found = getattr(self._ours, name)
+        except AttributeError:
+            try:
+                found = importlib.import_module(f"{self._ours.__name__}.{name}")
+            except (ImportError, AttributeError):
+                if LOADING:
+                    return Missing(full)
+                raise AttributeError(f"gradwalk has no {full}") from None
+        return Alias(full, found) if isinstance(found, types.ModuleType) else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("__"):
+            raise MissingName(f"assignment to {self.__name__}.{name}")
+        super().__setattr__(name, value)
+
+
+ROOT = Alias("torch", gw)
+
+
+def resolve(name: str) -> Any:
+    """The object that a dotted name of PyTorch means here; a Missing if there is none."""
+    found: Any = ROOT
+    for part in name.split(".")[1:]:
+        try:
+            found = getattr(found, part)
+        except (AttributeError, MissingName):
+            return Missing(name)
+    return found
+
+
+def to_torch(thing: Any) -> Any:
+    """Nested containers of our tensors as PyTorch's."""
+    if isinstance(thing, gw.Tensor):
+        array = thing.detach().cpu().numpy()
+        if array.dtype.name == "bfloat16":
+            return torch.from_numpy(array.astype(np.float32)).bfloat16()
+        return torch.from_numpy(np.array(array))
+    if thing is np.dtype:
+        return torch.dtype
+    if isinstance(thing, np.dtype):
+        return DTYPES.get(thing.name, thing)
+    if isinstance(thing, Mapping):
+        return {key: to_torch(value) for key, value in thing.items()}
+    if isinstance(thing, list | tuple):
+        return (
+            type(thing)(*map(to_torch, thing))
+            if hasattr(thing, "_fields")
+            else type(thing)(map(to_torch, thing))
+        )
+    return thing
+
+
+def to_ours(thing: torch.Tensor) -> Any:
+    if thing.dtype == torch.bfloat16:
+        return gw.tensor(thing.detach().float().numpy()).to(gw.bfloat16)
+    return gw.from_numpy(thing.detach().clone().numpy())
+
+
+def dtype_of_torch(dtype: Any) -> Any:
+    return DTYPES[dtype.name] if isinstance(dtype, np.dtype) else dtype
+
+
+def dtype_of_ours(dtype: Any) -> Any:
+    name = str(dtype).removeprefix("torch.")
+    return getattr(gw, name, Missing(f"torch.{name}"))
+
+
+def make_tensor(*shape: Any, dtype: Any, device: Any = "cpu", **keywords: Any) -> Any:
+    requires_grad = keywords.pop("requires_grad", False)
+    keywords.pop("memory_format", None)
+    made = to_ours(
+        torch.testing.make_tensor(*shape, dtype=dtype_of_torch(dtype), device="cpu", **keywords)
+    )
+    return made.requires_grad_() if requires_grad else made
+
+
+def marks(**facts: Any) -> Callable[[Any], Any]:
+    def mark(function: Any) -> Any:
+        for name, value in facts.items():
+            setattr(function, name, value)
+        return function
+
+    return mark
+
+
+def identity(*args: Any, **keywords: Any) -> Any:
+    """A decorator of PyTorch's tests that does not matter here, with or without arguments."""
+    if len(args) == 1 and not keywords and (isinstance(args[0], type) or callable(args[0])):
+        return args[0]
+    return lambda function: function
+
+
+def parametrize(names: str, values: Any, **_: Any) -> Callable[[Any], Any]:
+    def mark(function: Any) -> Any:
+        split = [name.strip() for name in names.split(",")]
+        rows = []
+        for value in values:
+            if isinstance(value, common_utils.subtest):
+                value = (
+                    value.arg_values
+                    if len(split) > 1
+                    else value.arg_values[0]
+                    if isinstance(value.arg_values, tuple | list) and len(value.arg_values) == 1
+                    else value.arg_values
+                )
+            rows.append(dict(zip(split, value if len(split) > 1 else [value], strict=True)))
+        function.tables = [*getattr(function, "tables", []), rows]
+        return function
+
+    return mark
+
+
+def dtypes(*found: Any, **_: Any) -> Callable[[Any], Any]:
+    if (
+        len(found) == 1
+        and isinstance(found[0], list | tuple)
+        and not isinstance(found[0], np.dtype)
+    ):
+        found = tuple(found[0])
+    return marks(dtypes=found)
+
+
+ANY_ERROR = Exception  # which one is raised, and its words, are our own choice
+
+
+class TestCase(common_utils.TestCase):
+    """PyTorch's comparison of our tensors, as PyTorch's; the words of errors are our own."""
+
+    device_type = "cpu"
+
+    def compare_with_numpy(
+        self,
+        torch_fn: Any,
+        np_fn: Any,
+        like: Any,
+        device: Any = None,
+        dtype: Any = None,
+        **keywords: Any,
+    ) -> None:
+        given = like if isinstance(like, gw.Tensor) else gw.tensor(like, dtype=dtype)
+        expected, found = np_fn(given.numpy()), torch_fn(given)
+        if isinstance(expected, np.ndarray):
+            expected = torch.from_numpy(np.array(expected))
+        self.assertEqual(expected, found, exact_dtype=False, **keywords)
+
+    def assertEqual(self, x: Any, y: Any, msg: Any = None, **keywords: Any) -> None:
+        super().assertEqual(to_torch(x), to_torch(y), msg, **keywords)
+
+    def assertNotEqual(self, x: Any, y: Any, msg: Any = None, **keywords: Any) -> None:
+        super().assertNotEqual(to_torch(x), to_torch(y), msg, **keywords)
+
+    def assertRaisesRegex(self, error: Any, regex: Any, *args: Any, **keywords: Any) -> Any:
+        return self.assertRaises(error, *args, **keywords)
+
+    def assertRaises(self, error: Any, *args: Any, **keywords: Any) -> Any:
+        return super().assertRaises(ANY_ERROR, *args, **keywords)
+
+
+def only_elsewhere(*args: Any, **keywords: Any) -> Any:
+    mark = marks(elsewhere=True)
+    return mark(args[0]) if len(args) == 1 and not keywords and callable(args[0]) else mark
+
+
+@contextlib.contextmanager
+def set_default_dtype(dtype: Any) -> Iterator[None]:
+    before = gw.get_default_dtype()
+    gw.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        gw.set_default_dtype(before)
+
+
+SHIMS: dict[str, Any] = {
+    "set_default_dtype": set_default_dtype,
+    "torch_to_numpy_dtype_dict": {
+        np.dtype(name): np.dtype(name) for name in DTYPES if name != "bfloat16"
+    },
+    "make_tensor": make_tensor,
+    "TestCase": TestCase,
+    "NNTestCase": TestCase,
+    "gradcheck": gw.gradcheck,
+    "gradgradcheck": getattr(gw.autograd, "gradgradcheck", gw.gradcheck),
+    "parametrize": parametrize,
+    "parametrize_test": parametrize,
+    "subtest": common_utils.subtest,
+    "dtypes": dtypes,
+    "dtypesIfCPU": dtypes,
+    "ops": only_elsewhere,  # samples of the op database: tests/ops/test_pytorch_samples.py
+    "modules": only_elsewhere,
+    "optims": only_elsewhere,
+    "module_tests": [],
+    "new_module_tests": [],
+    "criterion_tests": [],
+    "get_new_module_tests": list,
+    "onlyCUDA": only_elsewhere,
+    "onlyOn": only_elsewhere,
+    "onlyMPS": only_elsewhere,
+    "largeTensorTest": lambda *_, **__: marks(elsewhere=True),
+    "deviceCountAtLeast": lambda *_: marks(elsewhere=True),
+    "slowTest": identity,
+    "run_tests": lambda: None,
+    "instantiate_device_type_tests": lambda *args, **keywords: None,
+    "instantiate_parametrized_tests": identity,
+    "freeze_rng_state": lambda: gw.random.fork_rng(),
+}
+DECORATORS = (
+    "skip",
+    "only",
+    "xfail",
+    "expected",
+    "tf32",
+    "dtypesIf",
+    "precision",
+    "with_tf32",
+    "serial",
+    "slow",
+    "decorate",
+    "reduced",
+    "tolerance",
+    "disable",
+    "suppress",
+    "markDynamo",
+    "unMark",
+    "has",
+    "requires",
+    "native",
+    "nonDeterministic",
+    "dont",
+    "set_default_dtype",
+    "largeCUDA",
+)
+
+
+def shimmed(module: str, name: str) -> Any:
+    """A name of torch.testing for a test file."""
+    if name in SHIMS:
+        return SHIMS[name]
+    if name.startswith(DECORATORS) and not name.startswith(("set_default", "has")):
+        return identity
+    real = importlib.import_module(module)
+    found = getattr(real, name, None)
+    if found is None:
+        return Missing(f"{module}.{name}")
+    if "common_dtype" in module and callable(found):
+        return lambda *args, **keywords: tuple(
+            dtype_of_ours(d)
+            for d in found(
+                *(dtype_of_torch(d) for d in args if not isinstance(d, Missing)), **keywords
+            )
+            if not isinstance(dtype_of_ours(d), Missing)
+        )
+    if isinstance(found, dict) and name == "numpy_to_torch_dtype_dict":
+        return {key: dtype_of_ours(value) for key, value in found.items()}
+    return found
+
+
+class Shim(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return shimmed(self.__name__, name)
+
+
+def importing(
+    name: str,
+    scope: Any = None,
+    local: Any = None,
+    wanted: Sequence[str] | None = (),
+    level: int = 0,
+) -> Any:
+    """`__import__` for a test file: PyTorch's names are ours, its test helpers the shims above."""
+    if level or name.split(".")[0] not in (
+        "torch",
+        "torchvision",
+        "functorch",
+        "common_utils",
+        "autograd",
+    ):
+        return builtins.__import__(name, scope, local, wanted or (), level)
+    if not name.startswith("torch."):
+        return ROOT if name == "torch" and not wanted else _names(name, wanted)
+    if not wanted:
+        return ROOT
+    return _names(name, wanted)
+
+
+def _names(name: str, wanted: Sequence[str] | None) -> Any:
+    if name.startswith(("torch.testing", "functorch", "torchvision")):
+        return (
+            types.SimpleNamespace(**{each: shimmed(name, each) for each in wanted or ()})
+            if name.startswith("torch.testing")
+            else types.SimpleNamespace(**{each: Missing(f"{name}.{each}") for each in wanted or ()})
+        )
+    return types.SimpleNamespace(**{each: resolve(f"{name}.{each}") for each in wanted or ()})
+
+
+def combinations(method: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The keywords of every case of a test method."""
+    tables = list(getattr(method, "tables", []))
+    if "device" in names:
+        tables.append([{"device": "cpu"}])
+    if "dtypes" in names:
+        pairs = [found for found in getattr(method, "dtypes", ()) if isinstance(found, tuple)]
+        tables.append(
+            [{"dtypes": pair} for pair in pairs if not any(isinstance(d, Missing) for d in pair)]
+        )
+    if "dtype" in names:
+        tables.append(
+            [
+                {"dtype": dtype}
+                for dtype in getattr(method, "dtypes", ())
+                if not isinstance(dtype, Missing | tuple | list)
+            ]
+        )
+    for rows in itertools.product(*tables):
+        yield {key: value for row in rows for key, value in row.items()}
