@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.studio.page.test_access import complaints
 from tests.studio.watched import Watched
@@ -26,7 +27,7 @@ def test_presenting_shows_the_graph_alone_and_arrows_walk_it(open_page: Any) -> 
     page.page.click("[data-present]")
     page.page.wait_for_selector("[data-presenting]")
     for gone in ("[data-presets]", ".panels", ".switches"):
-        assert not page.page.locator(gone).is_visible(), gone
+        expect(page.page.locator(gone)).to_be_hidden()
     assert page.page.evaluate(size) > 1.2 * before
     page.press("ArrowRight")
     page.wait_for_position(1)

@@ -184,7 +184,7 @@ def test_editing_on_the_leaf_itself(open_page: Any) -> None:
     assert _uncovered(page, ".graph .notnumber")
     assert page.position == 4, "arrows in a field are for the field"
     page.press("Escape")
-    assert not told.is_visible()
+    expect(told).to_be_hidden()
     page.press("ArrowLeft")
     page.wait_for_position(3)
 
@@ -240,7 +240,7 @@ def test_on_paper_there_is_the_graph_and_nothing_to_press(open_page: Any) -> Non
     page: Watched = open_page("#v=1&preset=neuron&step=12", color_scheme="dark")
     page.page.emulate_media(media="print", color_scheme="dark")
     for gone in ("[data-presets]", ".tabs", ".stepbar button", ".zoom button", "[data-send]"):
-        assert not page.page.locator(gone).first.is_visible(), gone
+        expect(page.page.locator(gone).first).to_be_hidden()
     assert page.page.locator("#scene-title").is_visible()
     assert page.page.locator('[data-node="n"]').is_visible()
     ink = page.page.evaluate("() => getComputedStyle(document.body).color")

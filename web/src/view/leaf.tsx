@@ -1,7 +1,7 @@
 // A number that can be edited: a leaf's.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 
 import { exactNumber, readNumber } from "../engine/numbers";
 import { say } from "../state/words";
@@ -25,7 +25,8 @@ export function LeafInput({ node }: { node: number }) {
   }, []);
   // Above everything: a drawing would cut it off, and draw its other nodes over it.
   const message = useRef<HTMLSpanElement>(null);
-  useEffect(() => {
+  // Before the next frame: it would otherwise stay, or stand unplaced, for one.
+  useLayoutEffect(() => {
     const { style } = message.current!;
     message.current!.togglePopover?.(wrong);
     if (!wrong) return;
