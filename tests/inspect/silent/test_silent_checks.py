@@ -10,7 +10,7 @@ import gradwalk as gw
 from gradwalk.inspect.silent import of_step
 from tests.testing.engines import both_engines
 
-CHECKS = ("losses", "softmaxes", "weights", "backward", "rows", "future", "pads")
+CHECKS = ("losses", "softmaxes", "weights", "draws", "backward", "rows", "future", "pads")
 
 
 def language_model(lib, diagonal=1, dim=-1, causal=None):
@@ -67,6 +67,47 @@ def last_state(lib, batch_first, norm=False):
     out, _ = lib.nn.LSTM(3, 8, batch_first=batch_first)(lib.randn(6, 5, 3))
     state = lib.nn.BatchNorm1d(8)(out[:, -1]) if norm else out[:, -1]
     return lib.nn.functional.cross_entropy(lib.nn.Linear(8, 2)(state), lib.randint(0, 2, (6,)))
+
+
+def autoencoder(lib, draw):
+    """`draw(mean, scale)` gives the code; a divergence trains mean and scale in any case."""
+    x = lib.randn(12, 6)
+    mean, scale = lib.nn.Linear(6, 3)(x), lib.nn.Linear(6, 3)(x).exp()
+    back = lib.nn.Linear(3, 6)(draw(mean, scale))
+    return (back - x).square().mean() + (mean**2 + scale**2 - 2 * scale.log()).mean()
+
+
+def without_gradient(lib, mean, scale):
+    with lib.no_grad():
+        noise = lib.randn_like(mean)
+        return mean + scale * noise
+
+
+def actor_and_critic(lib):
+    """The critic reads an action that log_prob scores: it is meant to have no gradient."""
+    state = lib.randn(12, 6)
+    policy = lib.distributions.Normal(lib.nn.Linear(6, 2)(state), 0.3)
+    action = policy.sample()
+    value = lib.nn.Linear(8, 1)(lib.cat([state, action], 1)).squeeze(1)
+    score = policy.log_prob(action).sum(1)
+    return (value - lib.randn(12)).square().mean() - (score * value.detach()).mean()
+
+
+def straight_through(lib):
+    x = lib.randn(12, 6)
+    gate = lib.nn.Linear(6, 4)(x).sigmoid()
+    with lib.no_grad():
+        hard = (gate > lib.rand_like(gate)).float()
+    return lib.nn.Linear(4, 1)(hard + gate - gate.detach()).square().mean() + gate.mean()
+
+
+def smoothed_target(lib):
+    """Noise on what a frozen copy computes; nothing trained made it."""
+    x, network = lib.randn(12, 6), lib.nn.Linear(6, 6)
+    with lib.no_grad():
+        seen = network(x)
+        seen = seen + 0.1 * lib.randn_like(seen)
+    return (network(seen) - x).square().mean()
 
 
 def time_first(lib):
@@ -206,6 +247,10 @@ SICK = {
         lambda lib: translated(lib, causal=False),
     ),
     "unshifted targets": (same_tokens,),
+    "cut draw": (
+        lambda lib: autoencoder(lib, lambda m, s: lib.distributions.Normal(m, s).sample()),
+        lambda lib: autoencoder(lib, lambda m, s: without_gradient(lib, m, s)),
+    ),
     "rows mix": (
         lambda lib: last_state(lib, batch_first=False),
         centred_over_rows,
@@ -249,6 +294,11 @@ def clusters(lib, summed):
 
 
 HEALTHY = (
+    lambda lib: autoencoder(lib, lambda m, s: lib.distributions.Normal(m, s).rsample()),
+    lambda lib: autoencoder(lib, lambda m, s: m.detach() + lib.randn_like(m)),
+    actor_and_critic,
+    straight_through,
+    smoothed_target,
     lambda lib: clusters(lib, summed=True),
     lambda lib: clusters(lib, summed=False),
     next_tokens,

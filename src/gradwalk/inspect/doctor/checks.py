@@ -62,6 +62,7 @@ CHECKS: tuple[Check, ...] = (  # cheapest first
     Check("a loss of the wrong thing", "inspect.silent.of_step", "losses"),
     Check("a softmax over the wrong axis", "inspect.silent.of_step", "softmaxes"),
     Check("weights shared or copied by mistake", "inspect.silent.of_step", "weights"),
+    Check("draws that cut the gradient", "inspect.silent.of_step", "draws"),
     Check("a wrong hand-written backward", "inspect.silent.of_step", "backward"),
     Check("rows that influence one another", "inspect.silent.of_step", "rows"),
     Check("predictions that see the future", "inspect.silent.of_step", "future"),

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable
 
 from gradwalk.inspect.doctor.observed import ObservedStep
 from gradwalk.inspect.health.findings import Finding
-from gradwalk.inspect.silent import hand_written, mixing, padding, shared_weights, unshifted
+from gradwalk.inspect.silent import (
+    cut_draws,
+    hand_written,
+    mixing,
+    padding,
+    shared_weights,
+    unshifted,
+)
 from gradwalk.inspect.silent.loss_mistakes import LossMistake, loss_mistakes
 from gradwalk.inspect.silent.softmax_axes import softmax_axes
 from gradwalk.inspect.trace.replay import NotReplayable
@@ -32,6 +39,11 @@ def weights(step: ObservedStep) -> list[Finding] | None:
 def backward(step: ObservedStep) -> list[Finding] | None:
     """Wrong backward functions of the program."""
     return _looked(step, hand_written.wrong_backward)
+
+
+def draws(step: ObservedStep) -> list[Finding] | None:
+    """Random draws that cut the gradient of their parameters."""
+    return _looked(step, cut_draws.cut_draws)
 
 
 def rows(step: ObservedStep) -> list[Finding] | None:

@@ -94,12 +94,12 @@ class StepParts:
         for index in self.leading:
             node = self.trace.nodes[index]
             kinds = {self.has_data(e) for _, e in node.edges}
-            with_parameter = any(self._is_parameter(e) for _, e in node.edges)
+            with_parameter = any(self.is_parameter(e) for _, e in node.edges)
             if with_parameter and True in kinds:
                 acting.append(index)
         return leading_to(self.trace, acting)
 
-    def _is_parameter(self, edge: Edge) -> bool:
+    def is_parameter(self, edge: Edge) -> bool:
         """A leaf that needs a gradient, perhaps moved."""
         node = self.trace.nodes[self.source(edge).node]
         return node.is_leaf and node.needs_grad
