@@ -52,6 +52,7 @@ CHECKS: tuple[Check, ...] = (  # cheapest first
     Check("an optimizer that forgets its state", _LOOP, "remade", "run"),
     Check("a model that is left in eval mode", _LOOP, "left_in_eval", "run"),
     Check("an eps that is 0 in the parameters' dtype", _LOOP, "vanished_eps", "run"),
+    Check("too much clipping, decay or dropout", "inspect.doctor.brakes", "restrained", "run"),
     Check("parameters in no optimizer", "inspect.doctor.held_parameters", "not_held"),
     Check("accumulation without division", "inspect.doctor.loss_scale", "accumulation", "run"),
     Check("a sum over the batch that diverges", "inspect.doctor.loss_scale", "summed_loss", "run"),

@@ -24,6 +24,8 @@ EXPLAINS = {
     "sum": {"NaN", "Inf", "explosion", "spike", "update", "exploding"},
     "accumulation": {"update", "exploding", "explosion", "spike"},
     "eps": {"NaN", "Inf", "update"},
+    "weight decay": {"vanishing", "update", "zero", "dead"},
+    "dropout": {"update", "zero", "dead"},
     "update": {"exploding", "explosion", "spike", "Inf"},
     "dead": {"zero", "vanishing"},
     "saturated": {"zero", "vanishing"},

@@ -78,6 +78,7 @@ class ObservedStep:
     passes: list[ObservedPass] = field(default_factory=list)  # since its last step
     rates: list[float] = field(default_factory=list)  # learning rates of the optimizer's groups
     gradient_norm: float | None = None  # that it steps with; None if there is no gradient
+    parameter_norm: float | None = None  # of an optimizer with weight decay
     line: SourceLine | None = None  # of the step
     closure: bool = False  # the optimizer itself ran the backward passes, as often as it wanted
     moved: bool = False  # without an optimizer: whether the parameters changed since the last
@@ -144,6 +145,7 @@ class ObservedRun:
     models: list[Any] = field(default_factory=list)  # that the program itself called
     replaced: list[Replaced] = field(default_factory=list)
     schedule_lines: dict[SourceLine, int] = field(default_factory=dict)  # calls of scheduler.step
+    clip_line: SourceLine | None = None  # that clips gradients
     modes: dict[int, list[ModeChange]] = field(default_factory=dict)  # of models, by `id`
     passes: int = 0  # backward passes
     trained: set[int] = field(default_factory=set)  # parameters that had a gradient, by `id`

@@ -152,6 +152,10 @@ class Observer:
             lines = self.run.schedule_lines
             lines[line] = lines.get(line, 0) + 1
 
+    def clipped(self) -> None:
+        """Note a call of `clip_grad_norm_()` or its like."""
+        self.run.clip_line = self.run.clip_line or self.line()
+
     def adopt(self, model: Any) -> None:
         """Hook the optimizers of a model that were made before."""
         own = {id(p) for p in model.parameters()}
@@ -257,6 +261,8 @@ class Observer:
             step.rates = [float(g["lr"]) for g in optimizer.param_groups if "lr" in g]
         held = dict(self._held()).get(key, [])
         step.gradient_norm = self.norm(held)
+        if optimizer is not None and any(g.get("weight_decay") for g in optimizer.param_groups):
+            step.parameter_norm = self.size(held)
         self.run.trained.update(id(p) for p in held if p.grad is not None)
         if optimizer is None:
             size = self.size(held)

@@ -19,6 +19,7 @@ from gradwalk.inspect.trace.array_statistics import norm_of
 from gradwalk.inspect.trace.live import gradient_of, numbers_of
 from gradwalk.inspect.trace.recorder import current, last_finished, record
 from gradwalk.inspect.trace.trace import Trace
+from gradwalk.nn import utils as nn_utils
 from gradwalk.nn.module import Module
 from gradwalk.optim.optimizer import Optimizer
 from gradwalk.optim.schedule_base import LRScheduler
@@ -42,6 +43,8 @@ class OwnObserver(Observer):
         self._patch(Module, "eval", self._eval)
         self._patch(Optimizer, "__init__", self._new_optimizer)
         self._patch(LRScheduler, "step", self._schedule)
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            self._patch(nn_utils, name, self._clip)
         self.begin()
         return self
 
@@ -139,6 +142,10 @@ class OwnObserver(Observer):
     def _new_optimizer(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         original(optimizer, *args, **kwargs)
         self.hook(optimizer)
+
+    def _clip(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        self.clipped()
+        return original(*args, **kwargs)
 
     def _schedule(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         self.scheduled()

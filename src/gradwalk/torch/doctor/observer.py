@@ -60,6 +60,8 @@ class TorchObserver(Observer):
         self._patch(torch.nn.Module, "__setattr__", before=self._sets)
         self._patch(torch.nn.Module, "eval", before=lambda *_: self.left_training())
         self._patch(LRScheduler, "step", before=lambda *_: self.scheduled())
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            self._patch(torch.nn.utils, name, before=lambda *_: self.clipped())
         self._folder = enter(tempfile.TemporaryDirectory())
         self._watch = Watch(None, None, folder=self._folder)
         self._hooks.callback(self._watch.remove)
