@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 QUICK_CASES = 10
+MANY_OBJECTS = 50_000  # what importing a large library leaves behind
 # They have tests of 20 seconds, which begin first: at the end the other workers would be idle.
 LONG = ("test_translate.py", "test_wheel.py", "test_site.py", "test_walk.py", "test_run.py")
 sys.dont_write_bytecode = False  # was set from the environment when this process started
@@ -88,3 +89,17 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after the fixtures of the file are gone
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """After a file, hide the libraries it imported too.
+
+    Every later full collection would walk them, as would what looks for the live modules of a
+    program: with PyTorch's compiler and samples loaded, that was half the time of such tests.
+    """
+    yield
+    file_ends = nextitem is not None and nextitem.path != item.path
+    if file_ends and len(gc.get_objects()) > MANY_OBJECTS:
+        gc.collect()  # or the garbage would be kept
+        gc.freeze()
