@@ -13,6 +13,7 @@ from gradwalk import amp as amp
 from gradwalk import autograd as autograd
 from gradwalk.tensors import creation as _creation
 from gradwalk import cuda as cuda
+from gradwalk.random import counts as _counts
 from gradwalk.random import sampling as _sampling
 from gradwalk import fft as fft
 from gradwalk import linalg as linalg
@@ -91,6 +92,7 @@ from gradwalk.io import (
     save_run,
 )
 from gradwalk.printers.formulas.formula import derivative, formula
+from gradwalk.random.counts import *
 from gradwalk.random.generator import Generator, get_rng_state, manual_seed, set_rng_state
 from gradwalk.random.sampling import *
 from gradwalk.tensors import window_functions as _windows
@@ -147,6 +149,7 @@ __all__ += ["accelerator", "func", "sparse", "sparse_coo_tensor", "spmm"]
 __all__ += _creation.__all__
 __all__ += _legacy.__all__
 __all__ += _sampling.__all__
+__all__ += _counts.__all__
 __all__ += _windows.__all__
 __all__ += _names.__all__
 # The tools that look inside a computation are imported when one of them is asked for: training
