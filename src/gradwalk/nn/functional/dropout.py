@@ -18,7 +18,7 @@ from gradwalk.tensors.devices import placed
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
-    "rrelu",
+    "rrelu", "rrelu_",
 ]  # fmt: skip
 
 
@@ -134,6 +134,11 @@ def rrelu(
         out = where(before > 0, before, before * wrap(placed(slopes, input.device)))
         return input.copy_(out) if inplace else out
     return leaky_relu(input, (lower + upper) / 2, inplace)
+
+
+def rrelu_(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
+    """`rrelu`, written into the input."""
+    return rrelu(input, lower, upper, training, inplace=True)
 
 
 def _slopes(input: Any, stream: Any, kind: Any, lower: float, upper: float) -> Any:
