@@ -13,6 +13,7 @@ from gradwalk import amp as amp
 from gradwalk import autograd as autograd
 from gradwalk.tensors import creation as _creation
 from gradwalk import cuda as cuda
+from gradwalk.random import counts as _counts
 from gradwalk.random import sampling as _sampling
 from gradwalk import fft as fft
 from gradwalk import linalg as linalg
@@ -29,6 +30,8 @@ from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.tensors.creation import *
+from gradwalk.nn.functional import top_level as _top_level
+from gradwalk.nn.functional.top_level import *
 from gradwalk.engine.guest_loaders import loaders as _loaders
 from gradwalk.tensors.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from gradwalk.distributed import Mesh, distribute
@@ -91,7 +94,15 @@ from gradwalk.io import (
     save_run,
 )
 from gradwalk.printers.formulas.formula import derivative, formula
-from gradwalk.random.generator import Generator, get_rng_state, manual_seed, set_rng_state
+from gradwalk.random.counts import *
+from gradwalk.random.generator import (
+    Generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 from gradwalk.random.sampling import *
 from gradwalk.tensors import window_functions as _windows
 from gradwalk.tensors.window_functions import *
@@ -118,10 +129,10 @@ __all__ = [
     "AutogradError", "Generator", "Op", "OpError", "Tensor", "Value", "autograd", "bool",
     "checkpoint", "data", "define", "derivative", "double", "elementwise", "enable_grad", "float",
     "float32", "float64", "formula", "get_default_dtype", "get_rng_state", "grad",
-    "hessian", "hvp", "inference_mode", "int", "int16", "int32",
+    "hessian", "hvp", "inference_mode", "initial_seed", "int", "int16", "int32",
     "int64", "int8", "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
     "long", "manual_seed", "nn", "no_grad", "optim", "promote_types", "save", "save_run",
-    "saved_bytes", "set_default_dtype",
+    "saved_bytes", "seed", "set_default_dtype",
     "set_grad_enabled", "set_rng_state", "set_source_lines", "uint8", "value_and_grad", "vjp",
 ]  # fmt: skip
 
@@ -147,6 +158,8 @@ __all__ += ["accelerator", "func", "sparse", "sparse_coo_tensor", "spmm"]
 __all__ += _creation.__all__
 __all__ += _legacy.__all__
 __all__ += _sampling.__all__
+__all__ += _counts.__all__
+__all__ += _top_level.__all__
 __all__ += _windows.__all__
 __all__ += _names.__all__
 # The tools that look inside a computation are imported when one of them is asked for: training

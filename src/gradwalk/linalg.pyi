@@ -1,5 +1,8 @@
 # Written by `python -m tools.stubs`.
 from gradwalk.ops.linear.decompositions import LinAlgError as LinAlgError
+from gradwalk.ops.linear.ldl import ldl_factor as ldl_factor
+from gradwalk.ops.linear.ldl import ldl_factor_ex as ldl_factor_ex
+from gradwalk.ops.linear.ldl import ldl_solve as ldl_solve
 from gradwalk.ops.linear.lu import lu as lu
 from gradwalk.ops.linear.lu import lu_factor as lu_factor
 from gradwalk.ops.linear.lu import lu_factor_ex as lu_factor_ex
@@ -54,6 +57,9 @@ __all__ = [
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",

@@ -112,7 +112,7 @@ def test_without_ml_dtypes_bfloat16_becomes_float32(
 def test_what_cannot_be_saved_leaves_the_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "state"
     gw.save({"x": gw.ones(2)}, path)
-    for bad in ({"x": 3}, {"x": np.array(["a"])}, {"x": object()}, {"x": np.zeros(2, complex)}):
+    for bad in ({"x": np.array(["a"])}, {"x": object()}, {"x": [gw.nn.Linear(2, 2)]}):
         with pytest.raises(TypeError, match="'x'"):
             gw.save(bad, path)
     with pytest.raises(ValueError, match="name"):

@@ -160,7 +160,5 @@ def test_export_is_save_under_pytorchs_name(tmp_path: Path) -> None:
     file = onnx.load(path)
     assert (file.graph.input[0].name, file.graph.output[0].name) == ("x", "y")
     assert file.opset_import[0].version == 18
-    with pytest.raises(NotImplementedError, match=r"dynamic shapes: .* Fix: leave this out"):
-        gw.onnx.export(net, x, path, dynamic_axes={"x": {0: "batch"}})
     with pytest.raises(NotImplementedError, match="custom_opsets"):
         gw.onnx.export(net, x, path, custom_opsets={})

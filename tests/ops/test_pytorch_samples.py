@@ -101,6 +101,8 @@ RARE = """
     special.spherical_bessel_j0 special.xlog1py special.zeta split_with_sizes_copy squeeze_copy
     sum_to_size svd svd_lowrank t_copy transpose_copy triangular_solve unbind_copy unfold_copy
     uniform unique_consecutive unravel_index unsafe_chunk unsafe_split unsqueeze_copy view_copy
+    grid_sampler_2d grid_sampler_3d linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve
+    native_batch_norm native_group_norm native_layer_norm
 """
 # Functions that take or give complex numbers.
 COMPLEX = """

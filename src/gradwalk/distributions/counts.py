@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 import gradwalk as gw
-from gradwalk.distributions import constraints, quantiles
+from gradwalk.distributions import constraints
 from gradwalk.distributions.distribution import Distribution, ProbsOrLogits, derived, one_of
 from gradwalk.graph.abstract import numbers_of
 from gradwalk.nn.functional import binary_cross_entropy_with_logits
@@ -122,7 +122,7 @@ class Binomial(_Odds):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return quantiles.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+        return gw.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -220,7 +220,7 @@ class Poisson(Distribution):
         return self.rate
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        return quantiles.poisson(self.rate.expand(self._extended_shape(sample_shape)))
+        return gw.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import gradwalk as gw
 from gradwalk.distributions import constraints
 from gradwalk.distributions.distribution import Distribution
-from gradwalk.distributions.quantiles import DirichletDraw, StandardGamma
+from gradwalk.distributions.implicit_gradients import DirichletDraw, StandardGamma
 from gradwalk.tensors.tensor import Tensor
 
 

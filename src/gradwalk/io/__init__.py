@@ -13,7 +13,7 @@ from gradwalk.io.convert import from_torch, to_torch
 from gradwalk.io.errors import FileError
 from gradwalk.io.load import load
 from gradwalk.io.npz import load_npz, save_npz
-from gradwalk.io.safetensors_files import save
+from gradwalk.io.save import save
 from gradwalk.io.training_run import load_run, save_run
 
 __all__ = [

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from gradwalk.io.atomic import previous_of
 
@@ -16,11 +16,15 @@ class FileError(ValueError):
     """A file is damaged, foreign, or does not fit; nothing was changed."""
 
 
-def wrong(path: Path, what: str) -> FileError:
+Source = Path | IO[bytes]  # where to load from: a path, or a file object from where it stands
+
+
+def wrong(path: Source, what: str) -> FileError:
     """The error for a file; names the previous checkpoint if there is one."""
-    text = f"{path} cannot be loaded: {what}"
-    previous = previous_of(path)
-    if os.path.exists(previous):
+    name = path if isinstance(path, Path) else getattr(path, "name", f"a {type(path).__name__}")
+    text = f"{name} cannot be loaded: {what}"
+    previous = previous_of(path) if isinstance(path, Path) else None
+    if previous is not None and os.path.exists(previous):
         text += f"\nThe file saved before it is still there: {previous}"
     elif "Fix:" not in text:
         text += f"{'' if text.endswith('.') else '.'} Fix: save or copy it again."
@@ -28,8 +32,12 @@ def wrong(path: Path, what: str) -> FileError:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
+def opened(path: Source) -> Iterator[tuple[IO[bytes], int]]:
     """A file to read and its size. Whatever its content causes in the block is a FileError."""
+    if not isinstance(path, Path):
+        with content_of(path):
+            yield path, _left(path)
+        return
     kind = os.stat(path).st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # may be endless
         raise wrong(path, "it is a pipe or a device. Fix: copy its content into a file.")
@@ -38,7 +46,7 @@ def opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
 
 
 @contextmanager
-def content_of(path: Path) -> Iterator[None]:
+def content_of(path: Source) -> Iterator[None]:
     """Turn whatever the content of a file causes in the block into a FileError."""
     try:
         yield
@@ -49,6 +57,29 @@ def content_of(path: Path) -> Iterator[None]:
     except Exception as error:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise wrong(path, f"it is damaged or of another kind ({what:.300})") from error
+
+
+def _left(file: IO[bytes]) -> int:
+    """The bytes from where a file object stands to its end."""
+    here = file.tell()
+    end = file.seek(0, os.SEEK_END)
+    file.seek(here)
+    if here and here >= end:
+        raise wrong(file, "it is at its end. Fix: go to where the data begin, file.seek(0).")
+    return end - here
+
+
+def source_of(f: Any) -> Source:
+    """What `load` was given: a path, or a file object that can be read and sought."""
+    if not hasattr(f, "read"):
+        return Path(f)
+    if not all(hasattr(f, method) for method in ("tell", "seek", "readinto")):
+        raise TypeError(
+            f"load takes a path or a binary file with tell and seek, not a {type(f).__name__}. "
+            "Fix: load(io.BytesIO(file.read()))."
+        )
+    found: IO[bytes] = f
+    return found
 
 
 def foreign(start: bytes) -> str | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from gradwalk.io.errors import opened, source_of
 from gradwalk.io.pytorch_files import load_pt
 from gradwalk.io.safetensors_files import MOST_TENSORS, load_safetensors
 
@@ -13,14 +13,16 @@ _OLD_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
 
 def load(
-    path: str | os.PathLike[str],
+    f: str | os.PathLike[str] | IO[bytes],
     map_location: Any = None,
     *,
     weights_only: bool = True,
     mmap: bool | None = None,
     most_tensors: int = MOST_TENSORS,
 ) -> Any:
-    """Read a state dict from a safetensors file, or what `torch.save` wrote; nothing is executed.
+    """Read what `save` or `torch.save` wrote, or any safetensors file; nothing is executed.
+
+    `f` is a path or a binary file object, which is read from where it stands.
 
     Of PyTorch's files, tensors in dictionaries, lists and tuples, with numbers and text, are read;
     a file that has anything else is refused, with `weights_only=False` too. Tensors are on the
@@ -29,18 +31,13 @@ def load(
     A file that is damaged, of another kind, or has more than `most_tensors` tensors raises
     `gradwalk.io.FileError`.
     """
-    if is_pytorch(Path(path)):
-        return load_pt(Path(path), map_location)
-    state = load_safetensors(path, most_tensors=most_tensors)
+    source = source_of(f)
+    with opened(source) as (file, _):
+        start = file.read(len(_OLD_START))
+        file.seek(-len(start), os.SEEK_CUR)
+    if start == _OLD_START or start.startswith(b"PK\x03\x04"):
+        return load_pt(source, map_location)
+    state = load_safetensors(source, most_tensors=most_tensors)
     if map_location is None:
         return state
     return {name: tensor.to(map_location) for name, tensor in state.items()}
-
-
-def is_pytorch(path: Path) -> bool:
-    """Whether a file begins as a zip, or with the number that began PyTorch's first files."""
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        start = file.read(len(_OLD_START))
-    return start == _OLD_START or start.startswith(b"PK\x03\x04")

@@ -33,6 +33,7 @@ KNOWN: dict[str, Any] = {
     "collections.OrderedDict": OrderedDict,
     "collections.Counter": Counter,
     "builtins.set": set,
+    "builtins.complex": complex,
     "__builtin__.set": set,
     "_codecs.encode": lambda text, how="latin1": text.encode("latin1"),
 }

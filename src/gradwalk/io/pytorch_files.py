@@ -1,4 +1,4 @@
-"""Files that `torch.save` writes: a zip of a pickle and of the bytes of each storage.
+"""PyTorch's files, read and written: a zip of a pickle and of the bytes of each storage.
 
 Before PyTorch 1.6 a file was a row of pickles, with the bytes after them.
 """
@@ -7,42 +7,108 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import zipfile
+from collections import OrderedDict
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from gradwalk.io.errors import foreign, opened, wrong
+from gradwalk.io.errors import Source, foreign, opened, wrong
 from gradwalk.io.npz import fill
 from gradwalk.io.pickled import KNOWN, PickleRefused, unpickled
+from gradwalk.io.pickling import Pickler
 from gradwalk.io.safetensors_files import Array, bfloat16_of
 from gradwalk.nn.parameter import Parameter
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.conversions import TYPE_NAMES
-from gradwalk.tensors.devices import device
+from gradwalk.tensors.devices import device, placed
 from gradwalk.tensors.tensor import Tensor
 
 MOST_ELEMENTS = 2**34  # of a tensor, which may repeat a few numbers any number of times
 _OLD_MAGIC = 0x1950A86A20F9469CFC6C
 # "torch.FloatStorage" to "float32"; a storage without a type has bytes.
 _STORAGES = {name.replace("Tensor", "Storage"): dtype for name, dtype in TYPE_NAMES.items()}
+_STORAGE_NAMES = {dtype: name for name, dtype in _STORAGES.items()}
 _STORAGES["UntypedStorage"] = "uint8"
 
 Storage = Callable[[str, str, int], Any]  # the elements of a storage: its key, dtype and length
 
 
-def load_pt(path: Path, map_location: Any = None) -> Any:
+def write_pt(thing: Any, file: IO[bytes]) -> None:
+    """Write nested containers of tensors, numbers and text as `torch.save` does.
+
+    Tensors on the same memory share a storage. A view of part of a tensor has one of its own.
+    """
+    storages: list[Array] = []
+    known: dict[tuple[int, int, str], int] = {}
+
+    def tensor(pickler: Pickler, value: Tensor | Array, name: str) -> None:
+        array = placed(value._array, "cpu") if isinstance(value, Tensor) else value
+        if array.dtype.name not in _STORAGE_NAMES:
+            raise TypeError(f"{name} holds {array.dtype}, which PyTorch's files cannot hold")
+        dense = array if _is_dense(array) else np.ascontiguousarray(array)
+        memory = dense.__array_interface__["data"][0], dense.nbytes, dense.dtype.name
+        key = known.setdefault(memory, len(storages))
+        if key == len(storages):
+            storages.append(dense)  # which keeps its address from being used again
+        strides = tuple(step // dense.itemsize for step in dense.strides)
+        parameter = isinstance(value, Parameter)
+        leaf = isinstance(value, Tensor) and value.is_leaf and value.requires_grad
+        if parameter:
+            pickler.named("torch._utils", "_rebuild_parameter")
+            pickler.parts.append(b"(")
+        pickler.named("torch._utils", "_rebuild_tensor_v2")
+        pickler.parts.append(b"((")
+        pickler.write("storage", name)
+        pickler.named("torch", _STORAGE_NAMES[dense.dtype.name])
+        for fact in (str(key), "cpu", dense.size):
+            pickler.write(fact, name)
+        pickler.parts.append(b"tQ")  # a persistent id
+        for fact in (0, dense.shape, strides, leaf and not parameter, OrderedDict()):
+            pickler.write(fact, name)
+        pickler.parts.append(b"tR")
+        if parameter:
+            pickler.write(leaf, name)
+            pickler.write(OrderedDict(), name)
+            pickler.parts.append(b"tR")
+
+    pickled = Pickler(tensor).pickle(thing, "the object")
+    with zipfile.ZipFile(file, "w") as archive:
+        parts = {"data.pkl": pickled, "byteorder": sys.byteorder.encode(), "version": b"3\n"}
+        for name, content in parts.items():
+            archive.writestr(zipfile.ZipInfo(f"archive/{name}"), content)
+        for key, dense in enumerate(storages):
+            with archive.open(zipfile.ZipInfo(f"archive/data/{key}"), "w", force_zip64=True) as out:
+                if dense.size:
+                    out.write(dense.ravel(order="K").view(np.uint8).data)
+
+
+def _is_dense(array: Array) -> bool:
+    """Whether the elements fill their memory, in any order of the dimensions."""
+    if array.dtype.newbyteorder("=") != array.dtype:
+        return False
+    kept = sorted((step, n) for step, n in zip(array.strides, array.shape, strict=True) if n != 1)
+    wanted = array.itemsize
+    for step, n in kept:
+        if step != wanted:
+            return False
+        wanted *= n
+    return True
+
+
+def load_pt(path: Source, map_location: Any = None) -> Any:
     """What a file of `torch.save` has: tensors in containers, on the device `map_location`.
 
     Tensors that share a storage share memory.
     """
     with opened(path) as (file, _):
         try:
+            begin = file.tell()
             if zipfile.is_zipfile(file):
                 return _read_zip(file, map_location)
-            file.seek(0)
+            file.seek(begin)
             content = file.read()
             if content.startswith(b"PK"):
                 raise wrong(path, foreign(content) or "")
@@ -144,7 +210,9 @@ def _names(where: Any) -> dict[str, Any]:
     """What stands for each name that the pickle of a state dict may have."""
 
     def tensor(storage: Any, offset: int, size: Any, stride: Any, *rest: Any) -> Tensor:
-        return _tensor(storage, offset, size, stride, where)
+        made = _tensor(storage, offset, size, stride, where)
+        # A leaf that requires a gradient does so again, as in PyTorch.
+        return made.requires_grad_() if rest and rest[0] is True else made
 
     def parameter(data: Tensor, requires_grad: bool, *rest: Any) -> Parameter:
         return Parameter(data, requires_grad=bool(requires_grad) and data.is_floating_point())

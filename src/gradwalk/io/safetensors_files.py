@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from gradwalk.io.atomic import write_atomically
-from gradwalk.io.errors import content_of, foreign, opened, wrong
+from gradwalk.io.errors import Source, content_of, foreign, opened, wrong
 from gradwalk.ops.core.dtypes import bfloat16, is_bfloat16
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import placed
@@ -40,29 +39,12 @@ _ITEMSIZES = {name: kind.itemsize for name, kind in _TYPES.items()}
 _NOTHING = np.empty(0)
 
 
-def save(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write a state dict (names to tensors) as safetensors, atomically.
-
-    >>> import gradwalk as gw
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
-    >>> model = gw.nn.Linear(2, 1)
-    >>> gw.save(model.state_dict(), path)
-    >>> model.load_state_dict(gw.load(path))
-    <All keys matched successfully>
-    """
-    write(Path(path), {name: array_of(value, name) for name, value in state.items()}, {})
-
-
-def load_safetensors(
-    path: str | os.PathLike[str], *, most_tensors: int = MOST_TENSORS
-) -> dict[str, Tensor]:
+def load_safetensors(path: Source, *, most_tensors: int = MOST_TENSORS) -> dict[str, Tensor]:
     """Read a state dict from any safetensors file; without ml_dtypes, bfloat16 becomes float32.
 
     A file that is damaged, of another kind, or has more than `most_tensors` tensors raises
     `gradwalk.io.FileError`.
     """
-    path = Path(path)
     arrays, metadata = read(path, most_tensors)
     if "gradwalk_run" in metadata:
         raise wrong(path, "it is a training checkpoint. Fix: gradwalk.load_run(path, ...).")
@@ -91,6 +73,13 @@ def write(
     path: Path, arrays: Mapping[str, Array], metadata: dict[str, str], keep_previous: bool = False
 ) -> None:
     """Write arrays and text, with a checksum of both."""
+    write_atomically(path, pieces(path, arrays, metadata), keep_previous)
+
+
+def pieces(
+    path: Path | str, arrays: Mapping[str, Array], metadata: dict[str, str]
+) -> Iterable[bytes | memoryview]:
+    """The content of a file, piece by piece; `path` is for messages."""
     for name in arrays:
         if not isinstance(name, str) or name == "__metadata__":
             raise ValueError(f"{name!r} cannot be the name of a tensor")
@@ -121,7 +110,7 @@ def write(
         )
     first: Any = [len(text).to_bytes(8, "little") + text]
     numbers = (_stored(arrays[name]).data for name in names if arrays[name].size)
-    write_atomically(path, chain(first, numbers), keep_previous)
+    return chain(first, numbers)
 
 
 def _stored(array: Array) -> Array:
@@ -143,7 +132,7 @@ def checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
     return f"crc32 {crc:08x}"
 
 
-def read(path: Path, most: int = MOST_TENSORS) -> tuple[dict[str, Array], dict[str, str]]:
+def read(path: Source, most: int = MOST_TENSORS) -> tuple[dict[str, Array], dict[str, str]]:
     """The arrays and the text of a safetensors file, checked."""
     with opened(path) as (file, size):
         return _read(file, size, path, most)
@@ -156,7 +145,7 @@ def parse(content: bytes, path: Path) -> tuple[dict[str, Array], dict[str, str]]
 
 
 def _read(
-    file: IO[bytes], size: int, path: Path, most: int = MOST_TENSORS
+    file: IO[bytes], size: int, path: Source, most: int = MOST_TENSORS
 ) -> tuple[dict[str, Array], dict[str, str]]:
     header, begin = read_header(file, size, path, most)
     metadata = header.pop("__metadata__", {})
@@ -173,7 +162,7 @@ def _read(
 
 
 def read_header(
-    file: IO[bytes], size: int, path: Path, most: int = MOST_TENSORS
+    file: IO[bytes], size: int, path: Source, most: int = MOST_TENSORS
 ) -> tuple[dict[str, Any], int]:
     """The JSON header, checked, and where the numbers begin."""
     start = file.read(8)
@@ -201,7 +190,7 @@ def read_header(
     return header, 8 + length
 
 
-def _arrays(file: IO[bytes], size: int, header: dict[str, Any], path: Path) -> dict[str, Array]:
+def _arrays(file: IO[bytes], size: int, header: dict[str, Any], path: Source) -> dict[str, Array]:
     """The arrays, in the header's order; nothing is read before all entries fit the file."""
     entries = []
     for name, entry in header.items():

@@ -20,7 +20,9 @@ from gradwalk.io.atomic import writing
 from gradwalk.nn.graph_module import Unsupported
 from gradwalk.nn.module import Module
 from gradwalk.onnx.dtypes import code_of
+from gradwalk.onnx.dynamic_dimensions import Dimensions, Point, dynamic_dimensions, points, resized
 from gradwalk.onnx.files import onnx_ir
+from gradwalk.onnx.symbolic_graph import SizeFixed, SymbolicGraph
 from gradwalk.onnx.writers.table import NEWEST, OLDEST, GraphWriter
 from gradwalk.onnx.writers.tables import WRITERS
 from gradwalk.onnx.written_program import is_written, ready
@@ -38,10 +40,15 @@ def save(
     output_names: Sequence[str] = (),
     opset: int = NEWEST,
     external_data: str | None = None,
+    dynamic_axes: Any = None,
+    dynamic_shapes: Any = None,
 ) -> None:
     """Write what a module or function computes of `args` as an ONNX file.
 
-    The function is traced once, on tensors like `args`, whose shapes are those of the file. Layers
+    The function is traced on tensors like `args`, whose shapes are those of the file, except for
+    the dimensions that `dynamic_axes={"x": {0: "batch"}}` names (or PyTorch's `dynamic_shapes`):
+    those may have any size. To find out how the program depends on them, it is traced at several
+    sizes; a size that the program fixes is an error. Layers
     such as attention, LSTM or layer norm are one node each, if the operator set `opset` has them.
     A module is written as it evaluates. Parameters keep their names. With `external_data`, the
     name of a second file beside the first, tensors are stored there.
@@ -57,9 +64,14 @@ def save(
     if not OLDEST <= opset <= NEWEST:
         raise ValueError(f"opset is {opset}; gradwalk writes {OLDEST} to {NEWEST}")
     given = args if isinstance(args, tuple) else (args,)
+    names = list(input_names) or _argument_names(fn, given)
+    dimensions = dynamic_dimensions(dynamic_axes, dynamic_shapes, names, given)
+
+    def graph_at(args: tuple[Any, ...]) -> _Graph:
+        return _Graph(ir, fn, args, _traced(fn, args), opset, names, output_names)
+
     with _evaluating(fn):
-        traced = _traced(fn, given)
-    graph = _Graph(ir, fn, given, traced, opset, input_names, output_names).build()
+        graph = _open(graph_at, given, dimensions) if dimensions else graph_at(given).build()
     model = ir.Model(
         graph, ir_version=IR_VERSION, producer_name="gradwalk",
         producer_version=gradwalk.__version__,
@@ -90,11 +102,9 @@ def export(
     `do_constant_folding`) change nothing here.
     """
     unknown = options.keys() - _EXPORTER_OPTIONS
-    if dynamic_axes or dynamic_shapes or unknown:
-        named = "dynamic shapes" if not unknown else ", ".join(sorted(unknown))
+    if unknown:
         raise NotImplementedError(
-            f"onnx.export: {named}: a file has the shapes of `args` here. Fix: leave this out, and "
-            "export a file for each shape."
+            f"onnx.export: {', '.join(sorted(unknown))}: not here. Fix: leave this out."
         )
     save(
         model,
@@ -103,6 +113,8 @@ def export(
         input_names=input_names or (),
         output_names=output_names or (),
         opset=NEWEST if opset_version is None else opset_version,
+        dynamic_axes=dynamic_axes,
+        dynamic_shapes=dynamic_shapes,
     )
 
 
@@ -158,6 +170,29 @@ def _modules_of(fn: Any) -> list[tuple[str, Module]]:
     return [(name, thing) for name, thing in named.items() if isinstance(thing, Module)]
 
 
+def _open(
+    graph_at: Callable[[tuple[Any, ...]], _Graph], args: tuple[Any, ...], dimensions: Dimensions
+) -> Any:
+    """The graph with open dimensions, from programs traced at several sizes."""
+    failed: Exception | None = None
+    for chosen in points(dimensions, args):
+        try:
+            graphs = [graph_at(resized(args, dimensions, point)) for point in chosen]
+            return graphs[0].build(graphs[1:], chosen, dimensions)
+        except Unsupported:
+            raise
+        except SizeFixed as error:
+            failed = error
+        except Exception as error:  # whatever the function raises at a size that it does not take
+            failed = failed or error
+    labels = ", ".join(sorted(set(dimensions.values())))
+    raise ValueError(
+        f"gradwalk.onnx.save: {labels} cannot be left open. {failed}\nFix: take sizes from the "
+        "input (x.shape[0]) instead of numbers, give dimensions that are always equal the same "
+        "name, or leave the dimension out."
+    ) from failed
+
+
 class _Graph:
     """Writes one traced program."""
 
@@ -176,7 +211,7 @@ class _Graph:
         self.program = ready(traced.program, opset)
         # after them, a program returns what a gradient outside would need
         self.results = self.program.results[: len(traced.tensors)]
-        self.input_names = list(input_names) or _argument_names(fn, args)
+        self.input_names = list(input_names)
         self.output_names = list(output_names)
         self.held_names: dict[int, str] = {}  # of parameters and buffers, by id of the tensor
         for prefix, module in _modules_of(fn):
@@ -184,8 +219,39 @@ class _Graph:
                 self.held_names[id(tensor)] = f"{prefix}.{name}" if prefix else name
         self.arguments = [leaf for leaf in leaves(list(args)) if isinstance(leaf, Tensor)]
 
-    def build(self) -> Any:
-        """The graph; all ops that ONNX does not have are listed in one error."""
+    def build(
+        self,
+        others: Sequence[_Graph] = (),
+        at: Sequence[Point] = (),
+        dimensions: Dimensions | None = None,
+    ) -> Any:
+        """The graph; with open dimensions, from this one and those of other sizes."""
+        write, inputs, initializers = self._written()
+        outputs = [self._output(write, i, term) for i, term in enumerate(self.results)]
+        nodes = write.nodes
+        if dimensions:
+            rows = [other._written() for other in others]
+            symbolic = SymbolicGraph(
+                [write, *(row[0] for row in rows)], [inputs, *(row[1] for row in rows)],
+                at, dimensions,
+            )  # fmt: skip
+            nodes = symbolic.nodes()
+            for (number, axis), name in dimensions.items():
+                inputs[number].shape[axis] = name
+            for i, value in enumerate(outputs):
+                shapes = [graph.results[i].shape for graph in (self, *others)]
+                value.shape = self.ir.Shape([symbolic.dimension(list(n)) for n in zip(*shapes)])
+        used = _needed(nodes, outputs)
+        return self.ir.Graph(
+            inputs, outputs, nodes=used, initializers=_met(initializers, used),
+            opset_imports={"": self.opset}, name=self.name,
+        )  # fmt: skip
+
+    def _written(self) -> tuple[GraphWriter, list[Any], list[Any]]:
+        """The nodes, the inputs, and the initializers.
+
+        All ops that ONNX does not have are listed in one error.
+        """
         missing = [call for call in self.program.calls if not is_written(call, self.opset)]
         if missing:
             raise Unsupported(
@@ -197,15 +263,11 @@ class _Graph:
         write = GraphWriter(self.ir)
         inputs, initializers = self._sources(write)
         for call in self.program.calls:
+            write.call = call
             written = WRITERS[call.op.name].write(write, call, *write.operands(call))
             outputs = written if call.op.multiple else (written,)
             write.values |= zip(call.outputs, outputs, strict=True)
-        outputs = [self._output(write, i, term) for i, term in enumerate(self.results)]
-        used = _needed(write.nodes, outputs)
-        return self.ir.Graph(
-            inputs, outputs, nodes=used, initializers=_met(initializers, used),
-            opset_imports={"": self.opset}, name=self.name,
-        )  # fmt: skip
+        return write, inputs, initializers
 
     def _value(self, name: str, term: Any, tensor: Any = None) -> Any:
         code = self.ir.DataType(code_of(term.dtype))

@@ -51,6 +51,7 @@ BESIDE = [
         "linear.fourier",
         "linear.short_time",
         "linear.lu",
+        "linear.ldl",
         "linear.spectra",
         "linear.solving",
         "linear.reflections",

@@ -3,9 +3,15 @@
 from gradwalk.random.generator import (
     Generator,
     default_generator,
+    fork_rng,
     get_rng_state,
+    initial_seed,
     manual_seed,
+    seed,
     set_rng_state,
 )
 
-__all__ = ["Generator", "default_generator", "get_rng_state", "manual_seed", "set_rng_state"]
+__all__ = [
+    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
+    "seed", "set_rng_state",
+]  # fmt: skip

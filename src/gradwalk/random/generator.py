@@ -7,6 +7,8 @@ tensors of them.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gradwalk.engine import checkpoint
@@ -126,6 +128,35 @@ def get_rng_state() -> dict[str, Any]:
 def set_rng_state(state: dict[str, Any]) -> None:
     """Restore the default generator."""
     default_generator.set_state(state)
+
+
+def seed() -> int:
+    """Seed the default generator from the operating system's entropy; return the seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator started from."""
+    return default_generator.initial_seed()
+
+
+@contextmanager
+def fork_rng(*unused: Any, enabled: bool = True, **options: Any) -> Iterator[None]:
+    """Restore the default generator after the block. Devices share it, so none need be named.
+
+    >>> import gradwalk as gw
+    >>> before = gw.get_rng_state()
+    >>> with gw.random.fork_rng():
+    ...     _ = gw.rand(3)
+    >>> gw.get_rng_state() == before
+    True
+    """
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(state)
 
 
 checkpoint.library_random = (get_rng_state, set_rng_state)

@@ -7,6 +7,7 @@ is NumPy's; this module turns its 32-bit words into floats, normals, integers an
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +37,10 @@ class MersenneStream:
         """24 bits of a word for float32, 53 of two for float64."""
         if np.dtype(dtype) == np.float32:
             return ((self._words(count) & np.uint64(2**24 - 1)) * 2.0**-24).astype(np.float32)
+        return self.long_uniform(count)
+
+    def long_uniform(self, count: int) -> Array:
+        """Uniform in [0, 1), in float64."""
         return (self._long_words(count) & np.uint64(2**53 - 1)) * 2.0**-53
 
     def uniform(self, size: Any, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
@@ -57,8 +62,7 @@ class MersenneStream:
         """Box and Muller's normals: in blocks of 16, or one by one for fewer than 16."""
         count = math.prod(size)
         if count < BLOCK:
-            each = [self._one_normal() * std + mean for _ in range(count)]
-            return np.array(each, dtype).reshape(size)
+            return self.each_normal(size, mean, std).astype(dtype)
         values = self._uniform(count, dtype)
         whole = count - count % BLOCK
         _to_normals(values[:whole])
@@ -70,11 +74,17 @@ class MersenneStream:
             values += values.dtype.type(mean)
         return values.reshape(size)
 
-    def _one_normal(self) -> float:
+    def each_normal(self, size: Any, mean: float, std: float) -> Array:
+        """Normals one by one, in float64."""
+        drawn = [self.one_normal() * std + mean for _ in range(math.prod(size))]
+        return np.array(drawn, np.float64).reshape(size)
+
+    def one_normal(self, uniform: Callable[[], float] | None = None) -> float:
+        """The next normal of float64, from numbers that `uniform` may have drawn ahead."""
         if self.next_normal is not None:
             waiting, self.next_normal = self.next_normal, None
             return waiting
-        u1, u2 = self._uniform(2, np.float64).tolist()
+        u1, u2 = self.long_uniform(2).tolist() if uniform is None else (uniform(), uniform())
         radius, angle = math.sqrt(-2.0 * math.log1p(-u2)), 2.0 * math.pi * u1
         self.next_normal = radius * math.sin(angle)
         return radius * math.cos(angle)

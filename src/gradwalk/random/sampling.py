@@ -29,6 +29,7 @@ from gradwalk.ops.core.dtypes import (
 from gradwalk.ops.core.halves import widened
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.random.generator import Generator, Stream, default_generator
+from gradwalk.random.mersenne import MersenneStream
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.leaves import LeafOptions, leaf, like, makes_leaf
 
@@ -374,7 +375,8 @@ class RandomMethods:
         stream = _stream(generator)
 
         def draw(size: Any, kind: np.dtype[Any]) -> Any:
-            turns = stream.uniform(size, kind, -0.5, 0.5)
+            drawn_in = np.dtype(np.float64) if isinstance(stream, MersenneStream) else kind
+            turns = stream.uniform(size, drawn_in, -0.5, 0.5)
             return (median + sigma * np.tan(np.pi * turns)).astype(kind)
 
         return _drawn(self, "cauchy_", draw)
@@ -386,16 +388,24 @@ class RandomMethods:
         if not std > 0:
             raise ValueError(f"log_normal_: a standard deviation is above 0, not {std}")
         stream = _stream(generator)
-        return _drawn(
-            self, "log_normal_", lambda size, kind: np.exp(_normal(stream, size, kind, mean, std))
-        )
+
+        def draw(size: Any, kind: np.dtype[Any]) -> Any:
+            if isinstance(stream, MersenneStream):
+                return np.exp(stream.each_normal(size, mean, std)).astype(kind)
+            return np.exp(_normal(stream, size, kind, mean, std))
+
+        return _drawn(self, "log_normal_", draw)
 
     def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
         """Every element becomes the number of trials, each with probability p, up to a success."""
         if not 0 < p < 1:
             raise ValueError(f"geometric_: a probability between 0 and 1, not {p}")
         me: Any = self
-        fractions = _stream(generator).uniform(me.shape, np.dtype(np.float64), 0.0, 1.0)
+        stream = _stream(generator)
+        fractions = stream.uniform(me.shape, np.dtype(np.float64), 0.0, 1.0)
+        if isinstance(stream, MersenneStream):
+            with np.errstate(divide="ignore"):
+                return me.copy_(wrap(np.ceil(np.log(fractions) / np.log1p(-p))))
         return me.copy_(wrap(np.floor(np.log1p(-fractions) / np.log1p(-p)) + 1))
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:

@@ -12,12 +12,13 @@ from gradwalk.ops.core.dtypes import is_half, real_only
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import alias
 from gradwalk.random.generator import default_generator
+from gradwalk.random.mersenne import MersenneStream
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import placed
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
-    "rrelu",
+    "rrelu", "rrelu_",
 ]  # fmt: skip
 
 
@@ -127,9 +128,24 @@ def rrelu(
     if training:
         real_only("rrelu", input)
         kind = np.dtype(np.float32) if is_half(input.dtype) else input.dtype
-        slopes = default_generator.stream.uniform(tuple(input.shape), kind, lower, upper)
+        slopes = _slopes(input, default_generator.stream, kind, lower, upper)
         slopes = slopes.astype(input.dtype, copy=False)
         before = input.clone() if inplace else input  # backward needs what was there
         out = where(before > 0, before, before * wrap(placed(slopes, input.device)))
         return input.copy_(out) if inplace else out
     return leaky_relu(input, (lower + upper) / 2, inplace)
+
+
+def rrelu_(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
+    """`rrelu`, written into the input."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
+def _slopes(input: Any, stream: Any, kind: Any, lower: float, upper: float) -> Any:
+    """A slope for each element; PyTorch draws only for those that are not positive."""
+    if not isinstance(stream, MersenneStream):
+        return stream.uniform(tuple(input.shape), kind, lower, upper)
+    below = ~(input.detach().cpu().numpy() > 0)
+    slopes = np.ones(below.shape)
+    slopes[below] = stream.uniform((int(below.sum()),), np.float64, lower, upper)
+    return slopes.astype(kind)

@@ -18,8 +18,11 @@ OLDEST, NEWEST = 18, 23  # the operator sets that we write
 class GraphWriter:
     """Collects the nodes of a graph. `write("Add", x, y)` adds one and returns its output."""
 
-    def __init__(self, ir: Any) -> None:
+    def __init__(self, ir: Any, prefix: str = "") -> None:
         self.ir = ir
+        self.prefix = prefix
+        self.call: Call | None = None  # which is written now
+        self.calls: dict[int, Call | None] = {}  # what each node belongs to, by its id
         self.nodes: list[Any] = []
         self.values: dict[Term, Value] = {}
         self._constants: dict[Any, Value] = {}
@@ -32,10 +35,12 @@ class GraphWriter:
         """
         self._count += 1
         values = [self.ints(i) if isinstance(i, (list, tuple)) else i for i in inputs]
-        names = [f"{op.lower()}_{self._count}" + (f"_{i}" if i else "") for i in range(count)]
+        name = f"{self.prefix}{op.lower()}_{self._count}"
+        names = [name + (f"_{i}" if i else "") for i in range(count)]
         outputs = [self.ir.Value(name=name) for name in names]
         given = {name: value for name, value in attributes.items() if value is not None}
         self.nodes.append(self.ir.node(op, values, given, outputs=outputs, name=names[0]))
+        self.calls[id(self.nodes[-1])] = self.call
         return outputs[0] if count == 1 else outputs
 
     def constant(self, array: Any) -> Value:

@@ -1,8 +1,7 @@
-"""Draws by the inverse of a distribution function: one uniform number makes one draw.
+"""Gamma and Dirichlet draws that pass gradients to their parameters.
 
-SciPy computes the inverses, in float64. The gradients of gamma and Dirichlet draws are implicit
-(Figurnov and others, "Implicit reparameterization gradients", 2018): a draw x stays at its quantile
-F(x; a) when the parameter a changes, so dx/da = −(∂F/∂a) / f(x).
+The gradients are implicit (Figurnov and others, "Implicit reparameterization gradients", 2018): a
+draw x stays at its quantile F(x; a) when the parameter a changes, so dx/da = −(∂F/∂a) / f(x).
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import numpy as np
 
 import gradwalk as gw
 from gradwalk.engine.function import Function
+from gradwalk.random.counts import gamma
+from gradwalk.random.generator import default_generator
 from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -22,60 +23,12 @@ _TERMS = 30  # of the series for small values; the terms fall faster than 2⁻�
 _STEP = 1e-3  # of the differences, in widths of the distribution
 
 
-def _drawn(quantile: Callable[..., Any], like: Tensor, *parameters: Tensor) -> Tensor:
-    """Draw one number for each element of the parameters, in the dtype of `like`."""
-    u = gw.rand(like.shape, dtype=gw.float64, device=like.device)
-    arrays = [p.detach().cpu().numpy().astype(np.float64) for p in (u, *parameters)]
-    with np.errstate(all="ignore"):
-        drawn = quantile(*arrays)
-    return gw.tensor(drawn, dtype=like.dtype, device=like.device)
-
-
-def _gamma(u: Array, concentration: Array) -> Array:
-    from scipy.special import gammaincinv
-
-    return gammaincinv(concentration, u)
-
-
-def _lowest(guess: Array, u: Array, below: Callable[[Array], Any]) -> Array:
-    """The first whole number k whose probability of a draw at or below k is at least u."""
-    k = np.maximum(np.ceil(guess), 0)
-    previous = np.maximum(k - 1, 0)
-    return np.where(below(previous) >= u, previous, k)
-
-
-def _poisson(u: Array, rate: Array) -> Array:
-    from scipy.special import pdtr, pdtrik
-
-    return np.where(rate > 0, _lowest(pdtrik(u, rate), u, lambda k: pdtr(k, rate)), 0)
-
-
-def _binomial(u: Array, count: Array, p: Array) -> Array:
-    from scipy.special import bdtrik, betainc
-
-    def below(k: Array) -> Array:
-        return np.where(k < count, betainc(np.maximum(count - k, 1), k + 1, 1 - p), 1)
-
-    k = np.minimum(_lowest(bdtrik(u, count, p), u, below), count)
-    return np.where((p <= 0) | (count == 0), 0, np.where(p >= 1, count, k))
-
-
-def poisson(rate: Tensor) -> Tensor:
-    """Draw counts of events that happen at these rates."""
-    return _drawn(_poisson, rate, rate)
-
-
-def binomial(count: Tensor, p: Tensor) -> Tensor:
-    """Draw how many of `count` trials succeed, each with probability p."""
-    return _drawn(_binomial, p, count, p)
-
-
 class StandardGamma(Function):
     """A draw of the gamma distribution of rate 1; its gradient is implicit."""
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
-        drawn = _drawn(_gamma, concentration, concentration)
+        drawn = gamma(concentration)
         drawn = drawn.clamp(min=float(gw.finfo(drawn.dtype).tiny))  # log_prob needs a logarithm
         ctx.save_for_backward(concentration, drawn)
         return drawn
@@ -97,8 +50,12 @@ class DirichletDraw(Function):
         # Gamma draws divided by their sum. Those of concentration a are those of a + 1, times
         # u^(1 / a), which a float does not hold for small a: logarithms do.
         a = concentration.double()
-        u = gw.rand(a.shape, dtype=a.dtype, device=a.device)
-        drawn = gw.softmax(_drawn(_gamma, a, a + 1).log() + u.log() / a, -1)
+        if default_generator.like == "torch":  # PyTorch's draws, which may round to 0
+            drawn = gamma(a)
+            drawn = drawn / drawn.sum(-1, keepdim=True)
+        else:
+            u = gw.rand(a.shape, dtype=a.dtype, device=a.device)
+            drawn = gw.softmax(gamma(a + 1).log() + u.log() / a, -1)
         limits = gw.finfo(concentration.dtype)
         drawn = drawn.clamp(float(limits.tiny), 1 - float(limits.eps) / 2).to(concentration.dtype)
         ctx.save_for_backward(concentration, drawn)

@@ -1,0 +1,135 @@
+"""`save` of nested checkpoints and to file objects: `load` and PyTorch's own reader agree."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections import Counter, OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gradwalk as gw
+
+
+def trained() -> tuple[Any, Any]:
+    model = gw.nn.Sequential(gw.nn.Conv2d(3, 4, 3, bias=False), gw.nn.BatchNorm2d(4))
+    optimizer = gw.optim.Adam(model.parameters(), lr=0.01)
+    (model(gw.arange(150.0).cos().reshape(2, 3, 5, 5)) ** 3).sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+def test_a_checkpoint_is_continued_here_and_in_pytorch(tmp_path: Path) -> None:
+    model, optimizer = trained()
+    path = tmp_path / "checkpoint.pt"
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    gw.save({**state, "epoch": 3, "loss": np.float64(0.1), "best": gw.tensor(0.5)}, path)
+    found = gw.load(path, map_location="cpu")
+    assert (found["epoch"], found["loss"], found["best"].item()) == (3, 0.1, 0.5)
+    ours, our_optimizer = trained()
+    ours.load_state_dict(found["model"])
+    our_optimizer.load_state_dict(found["optimizer"])
+    theirs = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, bias=False), torch.nn.BatchNorm2d(4))
+    their_optimizer = torch.optim.Adam(theirs.parameters())
+    read = torch.load(path)  # with weights_only, PyTorch's default
+    theirs.load_state_dict(read["model"])
+    their_optimizer.load_state_dict(read["optimizer"])
+    for _ in range(2):  # both continue alike
+        for library, one, stepper in (
+            (gw, ours, our_optimizer),
+            (torch, theirs, their_optimizer),
+        ):
+            stepper.zero_grad()
+            x = library.arange(150.0).sin().reshape(2, 3, 5, 5)
+            (one(x) ** 3).sum().backward()
+            stepper.step()
+    for name, value in theirs.state_dict().items():
+        np.testing.assert_allclose(ours.state_dict()[name].numpy(), value.numpy(), atol=1e-5)
+
+
+def test_kinds_of_numbers_and_containers(tmp_path: Path) -> None:
+    names = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"]
+    names += ["complex64", "complex128", "bfloat16"]
+    plain = [1, -1, 2**31, -(2**70), 2.5, float("inf"), None, True, "ö", b"\x00\xff", (), (1, (2,))]
+    plain += [{3: [4], (5, 6): {}}, {7, 8}, Counter("aab"), OrderedDict(a=1), 1 + 2j, []]
+    tensors = {name: gw.arange(3).to(getattr(gw, name)) for name in names}
+    tensors |= {"scalar": gw.tensor(2.0), "empty": gw.zeros(0, 4)}
+    path = tmp_path / "all.pt"
+    gw.save({"plain": plain, "tensors": tensors, "dtype": gw.float32, "at": gw.device("cpu")}, path)
+    ours, theirs = gw.load(path), torch.load(path)
+    assert ours["plain"] == theirs["plain"] == plain
+    assert list(map(type, ours["plain"])) == list(map(type, plain))
+    assert (ours["dtype"], ours["at"]) == (gw.float32, gw.device("cpu"))
+    assert (theirs["dtype"], theirs["at"]) == (torch.float32, torch.device("cpu"))
+    for name, value in tensors.items():
+        for read in (ours["tensors"][name], theirs["tensors"][name]):
+            assert read.tolist() == value.tolist() and tuple(read.shape) == value.shape
+            assert str(read.dtype).removeprefix("torch.") == str(value.dtype)
+
+
+def test_layouts_sharing_and_gradients_are_kept(tmp_path: Path) -> None:
+    weight = gw.nn.Parameter(gw.arange(12.0).reshape(3, 4))
+    kept = [weight, weight.detach(), weight.detach().T, gw.ones(2, requires_grad=True)]
+    others = [weight.detach()[:, 1::2], gw.ones(2).expand(3, 2), gw.ones(1, 2, 4, 4).mT]
+    path = tmp_path / "views.pt"
+    gw.save([*kept, *others, weight], path)
+    for library in (gw, torch):
+        read = library.load(path)
+        for one, value in zip(read, [*kept, *others, weight], strict=True):
+            assert one.tolist() == value.tolist()
+        parameter, same, turned, leaf, *_, again = read
+        assert isinstance(parameter, library.nn.Parameter) and parameter.requires_grad
+        assert again is parameter and leaf.requires_grad and not same.requires_grad
+        same[1, 3] = 99.0
+        assert turned[3, 1] == 99 and parameter[1, 3] == 99
+        assert tuple(turned.stride()) == (1, 4)
+
+
+def test_a_list_that_contains_itself(tmp_path: Path) -> None:
+    around: list[Any] = [gw.ones(1)]
+    around.append(around)
+    gw.save(around, tmp_path / "around.pt")
+    read = gw.load(tmp_path / "around.pt")
+    assert read[1] is read
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["state dict", "nested"])
+def test_file_objects(nested: bool, tmp_path: Path) -> None:
+    state: Any = {"x": gw.arange(4.0)}
+    state = {"model": state, "step": 2} if nested else state
+    buffer = io.BytesIO()
+    gw.save(state, buffer)
+    with pytest.raises(gw.io.FileError, match=r"BytesIO.*at its end.*seek\(0\)"):
+        gw.load(buffer)
+    buffer.seek(0)
+    with open(tmp_path / "state", "w+b") as file:
+        gw.save(state, file)
+        file.seek(0)
+        for read in (gw.load(buffer), gw.load(file), gw.load(tmp_path / "state")):
+            inner = read["model"] if nested else read
+            assert inner["x"].tolist() == [0, 1, 2, 3]
+    theirs = io.BytesIO()
+    torch.save({"x": torch.ones(2)}, theirs)
+    assert gw.load(io.BytesIO(theirs.getvalue()))["x"].tolist() == [1, 1]
+    with pytest.raises(gw.io.FileError, match="BytesIO cannot be loaded"):
+        gw.load(io.BytesIO(b"nothing of the kind"))
+    with open(tmp_path / "text", "w") as text, pytest.raises(TypeError, match="'wb'"):
+        gw.save(state, text)  # type: ignore[arg-type]
+
+
+def test_what_needs_code_is_refused_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    refused = {
+        "model.*Linear.*state_dict": {"model": gw.nn.Linear(2, 2), "epoch": 1},
+        r"\['args'\] is a Namespace.*vars": {"args": argparse.Namespace(lr=0.1)},
+        r"\['steps'\]\[1\] is a range": {"steps": [1, range(3)]},
+        r"\['x'\] holds uint32": {"x": np.ones(2, np.uint32), "epoch": 1},
+    }
+    for words, thing in refused.items():
+        with pytest.raises(TypeError, match=words):
+            gw.save(thing, path)
+    assert not any(tmp_path.iterdir())
