@@ -74,18 +74,27 @@ def test_a_graph_of_six_columns_is_all_in_sight(open_page: Any) -> None:
     assert page.page.locator("[data-minimap]").count() == 0
 
 
-@pytest.mark.parametrize("preset", ["network-2-2-1", "dense-layer"])
-def test_controls_of_the_walk_are_two_rows_on_a_telephone(open_page: Any, preset: str) -> None:
-    link = f"#v=1&preset={preset}&step=999"
-    page: Watched = open_page(link, viewport={"width": 320, "height": 720})
-    for language in page.page.locator(".tools .setting option[translate=no]").all():
-        page.page.locator(".tools .setting select").last.select_option(
-            language.get_attribute("value"), force=True
-        )
-        page.page.wait_for_selector(f"html[lang={language.get_attribute('value')}]")
-        middles = page.page.locator(".stepbar").evaluate(
-            "(bar) => [...bar.children].map((part) => {"
+@pytest.mark.parametrize(
+    ("link", "controls", "parts"),
+    [
+        ("#v=1&preset=network-2-2-1&step=999", ".stepbar", 4),
+        ("#v=1&preset=dense-layer&step=999", ".stepbar", 4),
+        ("#v=1&train=data:moons&trained=3", ".transport > .row", 4),
+    ],
+)
+def test_controls_are_two_rows_on_a_telephone(
+    open_page: Any, link: str, controls: str, parts: int
+) -> None:
+    page: Watched = open_page(viewport={"width": 320, "height": 720})
+    page.page.evaluate("(link) => { location.hash = link }", link)
+    page.page.wait_for_selector(controls)
+    languages = page.page.locator(".tools .setting select").last
+    for language in ("en", "de"):
+        languages.select_option(language, force=True)
+        page.page.wait_for_selector(f"html[lang={language}]")
+        middles = page.page.locator(controls).evaluate(
+            "(row) => [...row.children].map((part) => {"
             "const {top, bottom} = part.getBoundingClientRect();"
             "return Math.round((top + bottom) / 20)})"
         )
-        assert len(middles) == 4 and len(set(middles)) == 2, (language, middles)
+        assert len(middles) == parts and len(set(middles)) == 2, (language, middles)
