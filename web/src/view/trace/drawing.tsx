@@ -193,7 +193,7 @@ function fitted(box: HTMLElement, whole = false): View {
     (clientWidth - 2 * margin) / plan.width,
     (clientHeight - 2 * margin) / plan.height,
   );
-  const small = !whole && room < leastWhole * Math.max(1, 0.7 * large);
+  const small = !whole && room < leastWhole * Math.max(1, 0.6 * large);
   const zoom = Math.min(1.25 * large, small ? readable[shown()] * large : room);
   const walking = stage.position.peek() < stage.steps.peek().length && stage.current.peek();
   const item = stage.lookAt() ?? (walking ? stage.shownFor(walking.node) : undefined);
