@@ -253,36 +253,6 @@ def test_two_fingers_zoom(open_page: Any) -> None:
     assert after == pytest.approx(1.5 * before, rel=0.05)
 
 
-# How large every text of the drawing is on the screen, the smallest of its kind.
-_SIZES = """() => {
-  const found = {};
-  for (const text of document.querySelectorAll(".graph > svg text")) {
-    if (!text.getClientRects().length || !text.textContent.trim()) continue;
-    for (const part of [text, ...text.querySelectorAll("tspan")]) {
-      const size = text.getScreenCTM().a * parseFloat(getComputedStyle(part).fontSize);
-      const kind = part.getAttribute("class") ?? "";
-      found[kind] = Math.min(found[kind] ?? Infinity, size);
-    }
-  }
-  return found;
-}"""
-
-
-@pytest.mark.parametrize(("width", "height"), [(320, 720), (1440, 900)])
-def test_every_text_can_be_read(open_page: Any, width: int, height: int) -> None:
-    page: Watched = open_page(viewport={"width": width, "height": height}, reduced_motion="reduce")
-    for preset in PRESETS:
-        page.go(f"#v=1&preset={preset.id}&step=12")
-        sizes = page.page.evaluate(_SIZES)
-        if page.page.locator(".graph.far").count():  # for all nodes of a step to be in sight
-            assert width < 400 and sizes["value"] >= 11, preset.id
-            continue
-        small = {kind: size for kind, size in sizes.items() if size < 11.9}
-        assert not small, (preset.id, small)
-        if preset.recording is None:
-            assert sizes["value"] >= 15.9 and min(sizes[k] for k in sizes if "grad" in k) >= 14.1
-
-
 def test_a_large_graph_has_a_map(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=square", reduced_motion="reduce")
     assert page.page.locator("[data-minimap]").count() == 0, "all of it is in sight"

@@ -5,8 +5,8 @@ import { around, type Item, keyOf, type Outline, type Scope } from "../trace/out
 import { type Arc, layered } from "./layered";
 import { bow, round, spread } from "./sheet";
 
-export const box = { width: 138, height: 46 };
-const gap = { x: 56, y: 18, port: 26 }; // what is handed back along a wire is written in x
+export const box = { width: 150, height: 48 };
+const gap = { x: 66, y: 18, port: 26 }; // what is handed back along a wire is written in x
 export const frame = { head: 30, side: 12, foot: 14 };
 
 export interface Size {

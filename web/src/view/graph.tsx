@@ -27,7 +27,8 @@ const letter = { name: 9, edge: 8.4 }; // widths
 const above = 18; // badges stand above their boxes, and below
 const zooms = { least: 0.15, most: 3, fit: 1.35 };
 const readable = 0.89; // the smallest text is then of 12 pixels
-const farAway = 0.78; // with less, nodes have fewer texts, and larger ones
+const farAway = 0.88; // with less, nodes have fewer texts, and larger ones
+const fartherAway = 0.615; // with less, what is written on edges is larger still
 const few = 200; // nodes that are all in the page; of more, those in sight
 const narrow = 600; // pixels: below, inputs stand above what uses them
 
@@ -69,6 +70,7 @@ export function GraphView(props: { quiet?: boolean }) {
     return () => watcher.disconnect();
   }, [stage]);
   const far = useComputed(() => canvas.view.value.zoom < farAway);
+  const farther = useComputed(() => canvas.view.value.zoom < fartherAway);
   const { moved, region } = useRegion(canvas, stage, () => sheet.peek());
   const part = useComputed(() =>
     props.quiet || sheet.value.boxes.length <= few
@@ -82,7 +84,12 @@ export function GraphView(props: { quiet?: boolean }) {
   const about = { root: stage.name(graph.root), count: graph.nodes.length };
   return (
     <div
-      class={classNames({ graph: true, dragging: canvas.dragging.value, far: far.value })}
+      class={classNames({
+        graph: true,
+        dragging: canvas.dragging.value,
+        far: far.value,
+        farther: farther.value,
+      })}
       ref={canvas.frame}
       onPointerDown={canvas.startDrag}
       onFocusIn={canvas.reveal}
@@ -148,7 +155,7 @@ function sheetFor(graph: Graph, numbers: Computed, drawing: Drawing, down: boole
     {
       boxWidth,
       boxHeight: box.height,
-      ...(down ? { gap: 76 } : { gap: 78, mostGap: 212 }),
+      ...(down ? { gap: 76 } : { gap: 66, mostGap: 212 }),
       rows: down ? 46 : 32,
       down,
       textHeight: 14,

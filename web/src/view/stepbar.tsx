@@ -57,7 +57,10 @@ export function StepBar(props: { walker?: Walker<Pick<Step, "phase" | "node">> }
       </div>
       <span class="where">
         <span class={`phase ${phase}`}>{say(`phase.${phase}`)}</span>{" "}
-        {say("walk.count", { step: position, steps })}
+        <span class="long">{say("walk.count", { step: position, steps })}</span>
+        <span class="short" aria-hidden="true">
+          {position}/{steps}
+        </span>
       </span>
       <label class="speed">
         <span class="hidden">{say("walk.speed")}</span>

@@ -13,7 +13,7 @@ import { NodeMatrices } from "./matrix";
 type Toggle = (scope: number) => void;
 
 const side = 12; // from the border of a box to its text
-const letter = { name: 7.6, fact: 6.7 }; // how wide one is, in the sizes of 60-trace.css
+const letter = { name: 8.2, fact: 7.3 }; // how wide one is, in the sizes of 60-trace.css
 
 /** An operation, a leaf or a closed scope; from far away (`plain`) its shape alone. */
 export function ItemView(props: { sight: Sight; index: number; plain: boolean; toggle: Toggle }) {

@@ -15,8 +15,8 @@ import { FrameView, ItemView } from "./boxes";
 import { MergedWires, WireView } from "./wires";
 
 const zooms = { least: 0.02, most: 2.5 };
-const readable = { boxes: 0.9, matrices: 1.1 }; // figures are read one by one
-const leastWhole = { boxes: 0.7, matrices: 1 }; // smaller than this, it begins with a part
+const readable = { boxes: 1, matrices: 1.1 }; // figures are read one by one
+const leastWhole = 1; // the smallest text is then of 12 pixels; with less, it begins with a part
 const legible = 0.32; // with less, text on boxes cannot be read
 const mostWires = 50; // more are one element, which cannot be picked apart
 const mostBoxes = 64;
@@ -193,7 +193,7 @@ function fitted(box: HTMLElement, whole = false): View {
     (clientWidth - 2 * margin) / plan.width,
     (clientHeight - 2 * margin) / plan.height,
   );
-  const small = !whole && room < leastWhole[shown()] * large;
+  const small = !whole && room < leastWhole * Math.max(1, 0.6 * large);
   const zoom = Math.min(1.25 * large, small ? readable[shown()] * large : room);
   const walking = stage.position.peek() < stage.steps.peek().length && stage.current.peek();
   const item = stage.lookAt() ?? (walking ? stage.shownFor(walking.node) : undefined);
