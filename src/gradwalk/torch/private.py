@@ -12,6 +12,7 @@ import functools
 import sys
 import threading
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -141,6 +142,22 @@ def outputs_of(grad_fn: Any) -> list[tuple[tuple[int, ...], torch.dtype] | None]
         except RuntimeError:
             forms.append(None)
     return forms
+
+
+def listen(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> None:
+    """Call `hook` with the gradient of a tensor: `register_hook`, for a hook that stays.
+
+    A handle to remove it takes longer than all the rest of that.
+    """
+    node: Any = tensor.grad_fn
+    try:
+        if tensor._backward_hooks is None and node is not None and type(tensor) is torch.Tensor:
+            tensor._backward_hooks = OrderedDict({-1: hook})  # handles count from 0
+            node._register_hook_dict(tensor)
+            return
+    except AttributeError:  # not in this version
+        pass
+    tensor.register_hook(hook)  # type: ignore[no-untyped-call]
 
 
 def is_custom(grad_fn: Any) -> bool:

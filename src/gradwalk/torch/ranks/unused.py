@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
 
 from gradwalk.inspect.trace.routes import listed
-from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.rerun.snapshots import WatchedModel
 
 SHOWN = 4  # names to print
@@ -17,25 +16,21 @@ SHOWN = 4  # names to print
 Marks = dict[int, tuple[int, int]]  # parameters by `id` -> their gradient and its version
 
 
-def marks_of(known: Iterable[WatchedModel]) -> Marks | None:
-    """The gradients that are there before a backward pass; None if this is no rank of several."""
-    if not is_one_of_many():
+def marks_of(known: Collection[WatchedModel]) -> Marks | None:
+    """The gradients that are there before a backward pass; None if no model is one of several."""
+    if not any(model.is_replica for model in known):
         return None
     parameters = [p for model in known for p in model.module.parameters()]
     return {id(p): (id(p.grad), p.grad._version) for p in parameters if p.grad is not None}
 
 
-def unused_parameters(
-    models: Iterable[torch.nn.Module], before: Marks | None
-) -> list[torch.Tensor]:
+def unused_parameters(models: Iterable[torch.nn.Module], before: Marks) -> list[torch.Tensor]:
     """The parameters whose gradient a backward pass that reached these models did not change.
 
     It is missing, or as it was `before`: zeros, after `zero_grad(set_to_none=False)`. Only those
     that DDP waits for: without `find_unused_parameters` or a static graph, and when gradients are
     reduced in this pass.
     """
-    if before is None:
-        return []
     from torch.nn.parallel import DistributedDataParallel
 
     found: dict[int, torch.Tensor] = {}

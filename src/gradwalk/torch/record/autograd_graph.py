@@ -261,7 +261,8 @@ class AutogradGraph:
                 yield
             self._note_results(call, sweep)
             self._tell_versions_apart(sweep)
-            note_pass(starts, lambda: sweep.line)
+            line = sweep.line  # not the sweep: passes are remembered
+            note_pass(starts, lambda: line)
         except RuntimeError as error:
             self.memories.explain_overwritten(error, nodes, self.node)
             explain_freed(error, starts, nodes, self.line_of)

@@ -8,6 +8,8 @@ carried from one step to the next, such as the hidden state of a recurrent netwo
 from __future__ import annotations
 
 import sys
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,23 +26,20 @@ Line = Callable[[], SourceLine | None]  # its text is looked up only if it is ne
 
 
 class LastPass(NamedTuple):
-    """The last backward pass that completed."""
+    """A backward pass that completed."""
 
     nodes: int  # autograd nodes made until then
     line: Line
+    roots: list[weakref.ref[Any]]  # the tensors it started from
 
 
-_passes: list[LastPass] = []  # at most one
-_DONE = "gradwalk.done"  # metadata key: the line of the backward pass that started at a node
+_passes: deque[LastPass] = deque(maxlen=256)
 
 
 def note_pass(outputs: Sequence[Any], line: Line) -> None:
     """Note a backward pass that completed."""
-    _passes[:] = [LastPass(private.nodes_made(), line)]
-    for root in outputs:
-        node = getattr(root, "grad_fn", None)
-        if node is not None:
-            private.mark(node)[_DONE] = line
+    roots = [weakref.ref(root) for root in outputs if isinstance(root, torch.Tensor)]
+    _passes.append(LastPass(private.nodes_made(), line, roots))
 
 
 def explain_freed(
@@ -52,11 +51,10 @@ def explain_freed(
     # The failed pass, too, has freed what it visited: only what is older counts.
     done = _passes[-1].nodes if _passes else 0
     freed = [node for node in nodes if _number(node) < done and _is_freed(node)]
-    roots = [root.grad_fn for root in outputs if getattr(root, "grad_fn", None) is not None]
     told: tuple[str, SourceLine | None] | None = None
-    for root in roots:
-        if _DONE in private.mark(root):
-            told = _same_loss(private.mark(root)[_DONE]())
+    for completed in _passes:
+        if any(root() is output for root in completed.roots for output in outputs):
+            told = _same_loss(completed.line())
     if told is None and freed:
         told = _kept_graph(nodes, freed, line_of)
     if told is not None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FrameType
 
-from gradwalk.torch.rerun.call_stack import Everything, FrameSnapshot, Wanted
+import torch
+
+from gradwalk.torch.rerun.call_stack import Everything, FrameSnapshot, Wanted, frames_from
 from gradwalk.torch.rerun.rerun import Run, plan_of
-from gradwalk.torch.rerun.snapshots import ModelCall
+from gradwalk.torch.rerun.snapshots import LARGEST_GRADIENT, ModelCall
 from gradwalk.torch.rerun.statements import NotRepeatable
 
 _Key = tuple[CodeType, int]
@@ -25,12 +27,9 @@ class _Site:
     end: _Key | None = None  # the call of backward that was planned last
     needs: set[str] = field(default_factory=set)
 
-    def is_known(self, run: Run) -> bool:
+    def is_known(self, start: FrameSnapshot, end: FrameSnapshot) -> bool:
         """Whether the same two lines of one frame, the most usual case, were planned before."""
-        start, end = run.calls[0].frames[0], run.frames[0] if run.frames else None
-        return (
-            self.depth == 0 and end is not None and start.is_same_frame(end) and self.end == end.key
-        )
+        return self.depth == 0 and start.is_same_frame(end) and self.end == end.key
 
 
 _UNKNOWN = _Site(-1)
@@ -42,8 +41,13 @@ class Sites:
     def __init__(self) -> None:
         self._known: dict[_Key, _Site | None] = {}  # None: it cannot be run again
 
-    def is_hopeless(self, call: ModelCall) -> bool:
-        """Whether the statements around a call cannot be run again."""
+    def is_worth_keeping(self, gradient: torch.Tensor, call: ModelCall) -> bool:
+        """Whether to keep the gradient of a call's output.
+
+        A large one only if the statements around the call cannot be run again.
+        """
+        if gradient.nbytes <= LARGEST_GRADIENT:
+            return True
         return bool(call.frames) and self._known.get(call.frames[0].key, _UNKNOWN) is None
 
     def wanted(self) -> Wanted:
@@ -60,13 +64,30 @@ class Sites:
 
         return wanted
 
+    def frames_of_backward(
+        self, frame: FrameType, calls: list[ModelCall]
+    ) -> tuple[list[FrameSnapshot], bool]:
+        """The frames of a backward pass after these model calls, and whether that is nothing new.
+
+        If it follows one call in the same frame, on lines that were planned before, the innermost
+        frame is enough: the others take longer than all else that is done there.
+        """
+        innermost = frames_from(frame, deepest=1)
+        if len(calls) == 1 and calls[0].frames and innermost:
+            start = calls[0].frames[0]
+            site = self._known.get(start.key)
+            if site is not None and site.is_known(start, innermost[0]):
+                return innermost, True
+        return frames_from(frame), False
+
     def note(self, run: Run) -> None:
         """Learn from a finished backward pass which variables a re-run needs."""
         if not run.calls or not run.calls[0].frames:
             return
-        key = run.calls[0].frames[0].key
+        start = run.calls[0].frames[0]
+        key = start.key
         site = self._known.get(key, _UNKNOWN)
-        if site is None or site.is_known(run):
+        if site is None or (run.frames and site.is_known(start, run.frames[0])):
             return
         try:
             plan = plan_of(run)

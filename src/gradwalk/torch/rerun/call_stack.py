@@ -58,13 +58,15 @@ class FrameSnapshot:
 Wanted = Callable[[int, FrameSnapshot], Container[str] | None]
 
 
-def frames_from(frame: FrameType | None, wanted: Wanted | None = None) -> list[FrameSnapshot]:
+def frames_from(
+    frame: FrameType | None, wanted: Wanted | None = None, deepest: int = DEEPEST
+) -> list[FrameSnapshot]:
     """Snapshots of the program's frames, innermost first, without those of libraries.
 
     `wanted(depth, place)` returns which variables of a frame to copy; None means none.
     """
     frames: list[FrameSnapshot] = []
-    while frame is not None and len(frames) < DEEPEST:
+    while frame is not None and len(frames) < deepest:
         code = frame.f_code
         if files[code.co_filename] != INTERNAL:
             snapshot = FrameSnapshot(id(frame), code, frame.f_lasti, frame.f_globals)

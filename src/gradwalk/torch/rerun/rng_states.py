@@ -32,8 +32,8 @@ class Randomness:
     def now(cls, devices: set[torch.device]) -> Randomness:
         """Take the states of PyTorch's CPU generator, Python, NumPy and these devices."""
         return cls(
-            torch.get_rng_state(),
-            {device: private.rng_state(device) for device in devices},
+            torch.default_generator.get_state(),
+            {device: private.rng_state(device) for device in devices} if devices else {},
             _python.state(),
             _numpy.state(),
         )
@@ -47,24 +47,28 @@ class Randomness:
         np.random.set_state(self.numpy)
 
 
+def _view(address: int, size: int) -> memoryview:
+    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+
+
 class _NumpyGenerator:
     """NumPy's global generator. Reading its state is slow; do so only if its memory changed."""
 
     def __init__(self) -> None:
         self._generator: Any = None  # keeps the memory alive
-        self._memory: Any = None  # None: it is no Mersenne Twister; always read its state
-        self._last = b""
+        self._memory: tuple[memoryview, ...] = ()  # empty: it is no Mersenne Twister
+        self._last: list[bytes] = []
         self._state: Any = None
 
     def state(self) -> Any:
         """The state. Do not write to it."""
         generator = np.random.get_bit_generator()  # type: ignore[attr-defined]
         if generator is not self._generator:  # the program may replace it
-            self._generator, self._memory, self._state = generator, None, None
+            self._generator, self._memory, self._state = generator, (), None
             if isinstance(generator, np.random.MT19937):
                 address = int(generator.ctypes.state_address)
-                self._memory = (ctypes.c_char * _TWISTER).from_address(address)
-        memory = b"" if self._memory is None else self._memory[:_FEW] + self._memory[-4:]
+                self._memory = _view(address, _FEW), _view(address + _TWISTER - 4, 4)
+        memory = list(map(bytes, self._memory))
         # A cached normal number is not part of that memory; using it up changes nothing there.
         if not memory or memory != self._last or self._state is None or self._state["has_gauss"]:
             self._last, self._state = memory, np.random.get_state(legacy=False)
@@ -77,6 +81,8 @@ class _PythonGenerator:
     _FIRST = object.__basicsize__  # behind this, an object of C has its own fields: the position
 
     def __init__(self) -> None:
+        self._generator: Any = None  # keeps the memory alive
+        self._memory = memoryview(b"")
         self._seen: Any = None  # the memory, and the cached normal number
         self._state: Any = None
 
@@ -85,8 +91,10 @@ class _PythonGenerator:
         generator: Any = getattr(random.getstate, "__self__", None)
         if type(generator) is not random.Random:  # the program has replaced it
             return random.getstate()
-        memory = ctypes.string_at(id(generator) + self._FIRST, 4 + _FEW)
-        seen = memory, getattr(generator, "gauss_next", None)
+        if generator is not self._generator:
+            self._generator, self._seen = generator, None
+            self._memory = _view(id(generator) + self._FIRST, 4 + _FEW)
+        seen = bytes(self._memory), generator.gauss_next
         if seen != self._seen:
             self._seen, self._state = seen, random.getstate()
         return self._state

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from gradwalk.torch import private
+from gradwalk.torch.ranks.notes import is_one_of_many
 from gradwalk.torch.record.operations import tensors_in, version_of
 from gradwalk.torch.rerun.call_stack import FrameSnapshot
 from gradwalk.torch.rerun.python_state import State
@@ -94,6 +96,8 @@ class WatchedModel:
         self.device = None if self.first is None else self.first.device
         self.devices = {t.device for t in tensors if private.has_rng(t.device)}
         self.kinds = {"cpu", *(device.type for device in self.devices)}
+        replicas = (isinstance(m, DistributedDataParallel) for m in module.modules())
+        self.is_replica = any(replicas) and is_one_of_many()
         self._last: dict[tuple[int, str], BufferSnapshot] = {}
 
     @property
@@ -154,7 +158,7 @@ class ModelCall:
         tensors = self.tensors
         given = {t.device for t in tensors if not t.is_cpu and private.has_rng(t.device)}
         self.randomness = Randomness.now(model.devices | given)
-        self.buffers = model.buffers_now()
+        self.buffers = model.buffers_now() if model.buffers else []
         self.autocast = [  # device types for which it is enabled
             (kind, torch.get_autocast_dtype(kind))
             for kind in model.kinds

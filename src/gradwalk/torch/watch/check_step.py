@@ -149,8 +149,11 @@ class Checked:
         if not gradients:
             return None
         losses = [run.loss for run in runs if run.loss is not None]
-        norm, *values = numbers_in([norm_of(gradients, self.total), *losses])
-        norm = self._agreement.norm(gradients, norm / scale_of(self.optimizer), values)
+        measured = norm_of(gradients, self.total)
+        norm, *values = numbers_in([measured, *losses])
+        norm /= scale_of(self.optimizer)
+        if not isinstance(measured, float):  # other ranks may hold parts of the gradients
+            norm = self._agreement.norm(gradients, norm, values)
         if self.is_first:
             parameters = [p.detach() for p in self.parameters]
             self.started(self._agreement.norm(parameters, float(norm_of(parameters)), []))

@@ -57,19 +57,23 @@ def norm_of(
 ) -> torch.Tensor | float:
     """The norm of all tensors together: a tensor, so as not to wait for a device.
 
-    `total` is for the same tensors step after step.
+    A number if all are plain tensors on the CPU. `total` is for the same tensors step after step.
     """
-    if not are_plain(tensors):
-        tensors = [local_part(tensor) for tensor in tensors]
     norm = _norm_here(tensors)
     if norm is not None:
         return norm
+    if not are_plain(tensors):
+        tensors = [local_part(tensor) for tensor in tensors]
     with unrecorded():
         return (total or TotalNorm()).of(tensors)
 
 
-_kind_of = operator.attrgetter("is_cpu", "dtype")
-_ITEMSIZES = {(True, torch.float32): 4, (True, torch.float64): 8}
+_kind_of = operator.attrgetter("__class__", "is_cpu", "dtype")
+_ITEMSIZES = {
+    (kind, True, dtype): dtype.itemsize
+    for kind in _PLAIN_TENSORS
+    for dtype in (torch.float32, torch.float64)
+}
 
 
 def _norm_here(tensors: Sequence[torch.Tensor]) -> float | None:

@@ -172,7 +172,8 @@ class SpikeDetector:
 
         This costs no work on the gradients.
         """
-        self._read_sample()
+        if self._sent is not None or self._sample.is_waiting:
+            self._read_sample()
         rate = _rate(self.optimizer)
         size = self._size(norm, rate)
         # Several losses, as of accumulation, are judged by their sum.
@@ -313,6 +314,10 @@ def _is_worse(loss: float, before: float) -> bool:
 
 def _rate(optimizer: torch.optim.Optimizer) -> float:
     """The largest learning rate; 1 if it is on another device, for which we would have to wait."""
+    first, *others = optimizer.param_groups
+    rate = first.get("lr")
+    if not others and type(rate) is float:
+        return rate
     rates = [group.get("lr", 1.0) for group in optimizer.param_groups]
     here = [float(r) for r in rates if not isinstance(r, torch.Tensor) or r.is_cpu]
     return max(here, default=1.0)

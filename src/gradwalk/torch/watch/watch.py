@@ -39,13 +39,7 @@ from gradwalk.torch.rerun.call_sites import Sites
 from gradwalk.torch.rerun.call_stack import frames_from
 from gradwalk.torch.rerun.python_state import Keeper
 from gradwalk.torch.rerun.rerun import Rerun, Run, bound_memory
-from gradwalk.torch.rerun.snapshots import (
-    LARGEST_GRADIENT,
-    ModelCall,
-    WatchedModel,
-    given_to,
-    outputs_in,
-)
+from gradwalk.torch.rerun.snapshots import ModelCall, WatchedModel, given_to, outputs_in
 from gradwalk.torch.user_lines import USER, files
 from gradwalk.torch.watch.active_watches import active, aside, is_aside
 from gradwalk.torch.watch.check_step import Checked, StepFault
@@ -189,9 +183,10 @@ class Watch:
 
     @property
     def _quiet(self) -> bool:
+        thread = threading.get_ident()
         if self._thread is None:
-            self._thread = threading.get_ident()
-        return is_aside() or threading.get_ident() != self._thread
+            self._thread = thread
+        return thread != self._thread or is_aside()
 
     # -- calls of models ---------------------------------------------------------------------------
 
@@ -244,8 +239,7 @@ class Watch:
             call.outputs = [weakref.ref(tensor) for tensor in outputs]
             for position, tensor in enumerate(outputs):
                 if tensor.requires_grad and position < _OUTPUTS:
-                    received = partial(self._received, call.box, position)
-                    tensor.register_hook(received)  # type: ignore[no-untyped-call]
+                    private.listen(tensor, partial(self._received, call.box, position))
         self._seconds += perf_counter() - began
 
     def _received(self, box: list[ModelCall], position: int, gradient: torch.Tensor) -> None:
@@ -255,8 +249,7 @@ class Watch:
         call = box[0]
         if call not in self._reached:
             self._reached.append(call)
-        # Keep a large one only if the statements cannot be run again.
-        if gradient.nbytes <= LARGEST_GRADIENT or self._sites.is_hopeless(call):
+        if self._sites.is_worth_keeping(gradient, call):
             call.output_gradients[position] = gradient.detach()
 
     # -- a backward pass ---------------------------------------------------------------------------
@@ -269,7 +262,7 @@ class Watch:
         self._look_back()
         began = perf_counter()
         self._begun += 1
-        frames = frames_from(sys._getframe(1))
+        frames, is_usual = self._sites.frames_of_backward(sys._getframe(1), self._last)
         before_backward(self.optimizers.values())
         before, marks = self._norm_before(), marks_of(self.models.values())
         self._passes, self._reached = 1, []
@@ -277,7 +270,8 @@ class Watch:
         try:
             yield
         except RuntimeError as error:
-            explain_again(error, asked.outputs, frames, self._last, self._rerun)
+            where = frames_from(sys._getframe(1))
+            explain_again(error, asked.outputs, where, self._last, self._rerun)
             raise
         finally:
             self._passes = 0
@@ -286,12 +280,16 @@ class Watch:
         roots = [t.detach() for t in asked.outputs if isinstance(t, torch.Tensor)]
         loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
         calls = sorted(self._reached, key=lambda call: call.number)
+        if is_usual and calls != self._last:  # it went through an older call
+            frames, is_usual = frames_from(sys._getframe(1)), False
         run = Run(calls, frames, loss, before)
         after_backward(self.optimizers.values(), frames[0].key if frames else None)
         self._reached, self._last = [], []
-        self._unused = unused_parameters((call.model.module for call in calls), marks)
+        modules = (call.model.module for call in calls)
+        self._unused = [] if marks is None else unused_parameters(modules, marks)
         self._runs.append(run)
-        self._sites.note(run)
+        if not is_usual:
+            self._sites.note(run)
         if len(self._runs) > 1:
             bound_memory(self._runs)
         self._seconds += perf_counter() - began
@@ -336,8 +334,9 @@ class Watch:
 
     def _release(self, runs: list[Run]) -> None:
         """Release the batches of backward passes, unless a step that used them is not judged."""
+        needed = [*self._runs, *(run for look in self._late for run in look.runs)]
         for run in runs:
-            if run not in self._runs and not any(run in look.runs for look in self._late):
+            if run not in needed:
                 run.release()
 
     # -- a step ------------------------------------------------------------------------------------
