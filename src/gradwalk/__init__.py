@@ -58,6 +58,7 @@ from gradwalk.graph.source import set_source_lines
 from gradwalk.ops.core.dtypes import (
     bfloat16 as _bfloat16,
     bool_ as bool,
+    can_cast,
     complex128 as cdouble,
     complex128,
     complex64 as cfloat,
@@ -79,6 +80,7 @@ from gradwalk.ops.core.dtypes import (
     int64 as long,
     int8,
     promote_types,
+    result_type,
     set_default_dtype,
     set_float32_matmul_precision,
     uint8,
@@ -120,7 +122,8 @@ __all__ = [
     "float32", "float64", "formula", "get_default_dtype", "get_rng_state", "grad",
     "hessian", "hvp", "inference_mode", "int", "int16", "int32",
     "int64", "int8", "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
-    "long", "manual_seed", "nn", "no_grad", "optim", "promote_types", "save", "save_run",
+    "long", "manual_seed", "nn", "no_grad", "optim", "can_cast", "promote_types", "result_type",
+    "save", "save_run",
     "saved_bytes", "set_default_dtype",
     "set_grad_enabled", "set_rng_state", "set_source_lines", "uint8", "value_and_grad", "vjp",
 ]  # fmt: skip
