@@ -107,6 +107,9 @@ from gradwalk.engine.threads import get_num_threads, set_num_threads
 from gradwalk.ops import names as _names
 from gradwalk.ops.names import *
 
+# PyTorch's names of memory formats. They are accepted as hints: elements stay in row-major order.
+preserve_format, contiguous_format = "preserve_format", "contiguous_format"
+channels_last, channels_last_3d = "channels_last", "channels_last_3d"
 Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 
 __version__ = "0.1.0"
@@ -129,6 +132,7 @@ __all__ = [
 ]  # fmt: skip
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
+__all__ += ["channels_last", "channels_last_3d", "contiguous_format", "preserve_format"]
 __all__ += ["get_default_device", "set_default_device"]
 __all__ += ["get_eager_kernels", "set_eager_kernels"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]

@@ -387,8 +387,7 @@ SHIMS: dict[str, Any] = {
     "gradgradcheck": checking(gw.autograd.gradgradcheck),
     "_test_module_empty_input": empty_input,
     "loss_reference_fns": {
-        name: translated(function)
-        for name, function in common_nn.loss_reference_fns.items()
+        name: translated(function) for name, function in common_nn.loss_reference_fns.items()
     },
     "precisionOverride": lambda found: marks(
         precisions={dtype_of_ours(dtype): atol for dtype, atol in found.items()}
