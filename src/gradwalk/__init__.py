@@ -61,6 +61,7 @@ from gradwalk.graph.source import set_source_lines
 from gradwalk.ops.core.dtypes import (
     bfloat16 as _bfloat16,
     bool_ as bool,
+    can_cast,
     complex128 as cdouble,
     complex128,
     complex64 as cfloat,
@@ -82,6 +83,7 @@ from gradwalk.ops.core.dtypes import (
     int64 as long,
     int8,
     promote_types,
+    result_type,
     set_default_dtype,
     set_float32_matmul_precision,
     uint8,
@@ -116,6 +118,9 @@ from gradwalk.engine.threads import get_num_threads, set_num_threads
 from gradwalk.ops import names as _names
 from gradwalk.ops.names import *
 
+# PyTorch's names of memory formats. They are accepted as hints: elements stay in row-major order.
+preserve_format, contiguous_format = "preserve_format", "contiguous_format"
+channels_last, channels_last_3d = "channels_last", "channels_last_3d"
 Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 
 __version__ = "0.1.0"
@@ -131,12 +136,19 @@ __all__ = [
     "float32", "float64", "formula", "get_default_dtype", "get_rng_state", "grad",
     "hessian", "hvp", "inference_mode", "initial_seed", "int", "int16", "int32",
     "int64", "int8", "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
+<<<<<<< HEAD
     "long", "manual_seed", "nn", "no_grad", "optim", "promote_types", "save", "save_run",
     "saved_bytes", "seed", "set_default_dtype",
+=======
+    "long", "manual_seed", "nn", "no_grad", "optim", "can_cast", "promote_types", "result_type",
+    "save", "save_run",
+    "saved_bytes", "set_default_dtype",
+>>>>>>> ptests
     "set_grad_enabled", "set_rng_state", "set_source_lines", "uint8", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
+__all__ += ["channels_last", "channels_last_3d", "contiguous_format", "preserve_format"]
 __all__ += ["get_default_device", "set_default_device"]
 __all__ += ["get_eager_kernels", "set_eager_kernels"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]

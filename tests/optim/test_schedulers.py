@@ -348,3 +348,26 @@ def test_mistakes_are_refused(make: Any) -> None:
 def test_a_schedule_needs_an_optimizer() -> None:
     with pytest.raises(TypeError, match="Optimizer"):
         gw.optim.lr_scheduler.StepLR([1], 2)  # type: ignore[arg-type]
+
+
+def _one_group(m: Any, rate: Any) -> Any:
+    return m.optim.SGD([m.nn.Parameter(m.zeros(1))], lr=rate, momentum=0.5)
+
+
+def test_a_group_added_after_the_plateau_schedule() -> None:
+    found = []
+    for m in (gw, torch):
+        optimizer = _one_group(m, 0.1)
+        schedule = m.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=0.02)
+        optimizer.add_param_group({"params": [m.nn.Parameter(m.zeros(1))], "lr": 0.3})
+        for _ in range(3):
+            optimizer.step()
+            schedule.step(1.0)
+        found.append([group["lr"] for group in optimizer.param_groups])
+    assert found[0] == pytest.approx(found[1])
+    optimizer = _one_group(gw, 0.1)
+    schedule = gw.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0.02])
+    optimizer.add_param_group({"params": [gw.nn.Parameter(gw.zeros(1))], "lr": 0.3})
+    schedule.step(1.0)
+    with pytest.raises(RuntimeError, match="1 parameter group"):
+        schedule.step(1.0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -79,3 +81,86 @@ def test_arguments_that_mean_nothing_are_refused() -> None:
         gw.bincount(gw.tensor([1]), minlength=-1)
     with pytest.raises(ValueError, match="clip needs"):
         gw.ones(3).clamp_()
+
+
+def _both(call: Callable[[Any], Any]) -> tuple[Any, Any]:
+    return call(gw).tolist(), call(torch).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_infinities_become_the_largest_number_of_the_dtype(dtype: str) -> None:
+    x = [math.inf, -math.inf, math.nan, 2.0]
+    ours, theirs = _both(lambda m: m.nan_to_num(m.tensor(x, dtype=getattr(m, dtype))))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8"])
+def test_division_that_truncates(dtype: str) -> None:
+    low = 0 if dtype == "uint8" else torch.iinfo(getattr(torch, dtype)).min
+    x, y = [low, low, 7, 100, 6], [2, 3, 2, 7, 3]
+    signs = [1] if dtype == "uint8" else [1, -1]
+    for sign in signs:
+        ours, theirs = _both(
+            lambda m, sign=sign: m.div(
+                m.tensor(x, dtype=getattr(m, dtype)),
+                m.tensor([sign * each for each in y], dtype=getattr(m, dtype)),
+                rounding_mode="trunc",
+            )
+        )
+        assert ours == theirs
+
+
+def test_histogram_of_an_empty_range_is_of_the_elements() -> None:
+    ours, theirs = _both(lambda m: m.histc(m.tensor([1.0, 2.0, 1.0]), bins=4, min=5, max=5))
+    assert ours == theirs
+
+
+def test_layer_norm_of_halves_beside_float32_parameters() -> None:
+    x = gw.ones(2, 3, dtype=gw.float16)
+    assert gw.nn.functional.layer_norm(x, (3,), gw.ones(3), gw.zeros(3)).dtype == gw.float16
+
+
+def test_memory_formats_are_hints() -> None:
+    x = gw.arange(24.0).reshape(1, 2, 3, 4)
+    assert x.clone(memory_format=gw.preserve_format).equal(x)
+    assert x.contiguous(memory_format=gw.channels_last).equal(x)
+    assert x.to(memory_format=gw.channels_last).equal(x)
+    assert x.is_contiguous(memory_format=gw.contiguous_format)
+
+
+def test_out_may_be_none() -> None:
+    assert gw.sum(gw.ones(2, 2), 0, out=None).tolist() == [2.0, 2.0]
+    small = gw.zeros(1, dtype=gw.uint8)
+    assert gw.add(gw.tensor([3]), gw.tensor([4]), out=small).tolist() == [7]
+
+
+def test_promotion_of_two_operands() -> None:
+    for first, second in ((1, 2.0), (True, 1), (1.0, 1j)):
+        ours = gw.result_type(gw.tensor([first]), second)
+        assert str(torch.result_type(torch.tensor([first]), second)) == f"torch.{ours}"
+    for m in (gw, torch):
+        assert m.can_cast(m.float64, m.float32)
+        assert not m.can_cast(m.float32, m.int64)
+
+
+def test_cells_without_units() -> None:
+    for cell in (gw.nn.RNNCell(3, 0), gw.nn.GRUCell(3, 0)):
+        assert cell(gw.ones(2, 3)).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.nn.functional.binary_cross_entropy(m.tensor([1.2, 0.3]), m.ones(2)),
+        lambda m: m.nn.RNNCell(3, 4)(m.ones(2, 3), m.zeros(1, 4)),
+        lambda m: m.nn.functional.group_norm(m.ones(1, 4), 4),
+        lambda m: m.nn.functional.nll_loss(m.zeros(2, 3), m.tensor([0, 1]), weight=m.ones(5)),
+        lambda m: m.nn.functional.cosine_embedding_loss(m.ones(2, 5), m.ones(2, 5), m.ones(2, 2)),
+        lambda m: m.nn.AdaptiveLogSoftmaxWithLoss(8, 10, [4])(m.ones(2, 8), m.tensor([3, 12])),
+    ],
+)
+def test_what_pytorch_refuses(call: Callable[[Any], Any]) -> None:
+    with pytest.raises((RuntimeError, ValueError)):
+        call(torch)
+    with pytest.raises((ValueError, IndexError)):
+        call(gw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import builtins
 import contextlib
 import inspect
@@ -53,7 +54,9 @@ def loaded(path: Path) -> types.ModuleType:
     scope["__build_class__"] = builtins.__build_class__
     module.__dict__["__builtins__"] = scope
     alias.LOADING.append(path.name)
-    exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+    module.__dict__["fact_of"] = alias.fact_of
+    tree = ast.fix_missing_locations(alias.DtypeFacts().visit(ast.parse(path.read_text())))
+    exec(compile(tree, str(path), "exec"), module.__dict__)
     alias.LOADING.clear()
     return module
 
@@ -78,6 +81,7 @@ def cases(module: types.ModuleType) -> Iterator[tuple[str, type, str, dict[str, 
 def outcome(owner: type, name: str, keywords: dict[str, Any], seconds: int) -> tuple[str, str]:
     """One of passed, missing, differs, lenient, raises, slow, skipped; and the last line of why."""
     test = owner(name)
+    test.precision = getattr(getattr(owner, name), "precisions", {}).get(keywords.get("dtype"), 0)
     try:
         with (
             limited(seconds),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import importlib
+import inspect
 import itertools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.testing
-from torch.testing._internal import common_utils
+from torch.testing._internal import common_nn, common_utils
 
 import gradwalk as gw
 
@@ -138,6 +140,8 @@ def to_torch(thing: Any) -> Any:
         return DTYPES.get(thing.name, thing)
     if isinstance(thing, Mapping):
         return {key: to_torch(value) for key, value in thing.items()}
+    if isinstance(thing, gw.nn.Sequential | gw.nn.ModuleList | gw.nn.ParameterList):
+        return list(thing)
     if isinstance(thing, list | tuple):
         return (
             type(thing)(*map(to_torch, thing))
@@ -171,6 +175,51 @@ def make_tensor(*shape: Any, dtype: Any, device: Any = "cpu", **keywords: Any) -
     return made.requires_grad_() if requires_grad else made
 
 
+def from_torch(thing: Any) -> Any:
+    """Nested containers of PyTorch's tensors as ours."""
+    if isinstance(thing, torch.Tensor):
+        return to_ours(thing)
+    return type(thing)(map(from_torch, thing)) if isinstance(thing, list | tuple) else thing
+
+
+def translated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A helper of PyTorch's tests that makes tensors, for our dtypes and tensors."""
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        return from_torch(function(*to_torch(args), **to_torch(keywords)))
+
+    return call
+
+
+FACTS: dict[str, Callable[[np.dtype[Any]], Any]] = {
+    "is_complex": lambda dtype: dtype.kind == "c",
+    "is_floating_point": lambda dtype: dtype.kind == "f" or dtype.name == "bfloat16",
+    "is_signed": lambda dtype: dtype.kind not in "ub",
+    "to_complex": lambda dtype: dtype_of_ours(dtype_of_torch(dtype).to_complex()),
+    "to_real": lambda dtype: dtype_of_ours(dtype_of_torch(dtype).to_real()),
+}
+
+
+def fact_of(thing: Any, name: str) -> Any:
+    """An attribute that PyTorch's dtypes have and NumPy's lack."""
+    fact = FACTS[name]
+    if isinstance(thing, np.dtype):
+        known = fact(thing)
+        return (lambda: known) if name.startswith("to_") else known
+    return getattr(thing, name)
+
+
+class DtypeFacts(ast.NodeTransformer):
+    """`dtype.is_complex` in a test file asks `fact_of`."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr not in FACTS or not isinstance(node.ctx, ast.Load):
+            return node
+        asked = ast.Call(ast.Name("fact_of", ast.Load()), [node.value, ast.Constant(node.attr)], [])
+        return ast.copy_location(asked, node)
+
+
 def marks(**facts: Any) -> Callable[[Any], Any]:
     def mark(function: Any) -> Any:
         for name, value in facts.items():
@@ -187,11 +236,11 @@ def identity(*args: Any, **keywords: Any) -> Any:
     return lambda function: function
 
 
-def parametrize(names: str, values: Any, **_: Any) -> Callable[[Any], Any]:
+def parametrize(arg_str: str, arg_values: Any, **_: Any) -> Callable[[Any], Any]:
     def mark(function: Any) -> Any:
-        split = [name.strip() for name in names.split(",")]
+        split = [name.strip() for name in arg_str.split(",")]
         rows = []
-        for value in values:
+        for value in arg_values:
             if isinstance(value, common_utils.subtest):
                 value = (
                     value.arg_values
@@ -249,8 +298,57 @@ class TestCase(common_utils.TestCase):
     def assertRaisesRegex(self, error: Any, regex: Any, *args: Any, **keywords: Any) -> Any:
         return self.assertRaises(error, *args, **keywords)
 
+    def assertWarnsRegex(self, warning: Any, regex: Any, *args: Any, **keywords: Any) -> Any:
+        return self.assertWarns(warning, *args, **keywords)
+
     def assertRaises(self, error: Any, *args: Any, **keywords: Any) -> Any:
         return super().assertRaises(ANY_ERROR, *args, **keywords)
+
+
+KNOWN_OF_GRADCHECK = set(inspect.signature(gw.autograd.gradgradcheck).parameters)
+
+
+def checking(check: Callable[..., bool]) -> Callable[..., bool]:
+    """A check of gradients without the options that ask for further kinds of derivatives."""
+
+    def checked(*args: Any, **keywords: Any) -> bool:
+        return check(*args, **{k: v for k, v in keywords.items() if k in KNOWN_OF_GRADCHECK})
+
+    return checked
+
+
+def both_gradchecks(
+    test: Any, function: Any, inputs: Any, gradgradcheck_atol: float = 1e-5, **_: Any
+) -> None:
+    test.assertTrue(gw.autograd.gradcheck(function, inputs))
+    test.assertTrue(gw.autograd.gradgradcheck(function, inputs, atol=gradgradcheck_atol))
+
+
+def empty_input(
+    test: Any, module: Any, given: Any, check_size: bool = True, inference: bool = False
+) -> None:
+    given.requires_grad_(not inference)
+    result = module(given)
+    if not inference:
+        result.backward(gw.rand_like(result))
+    if check_size:
+        test.assertEqual(result.size(), given.size())
+    if not inference:
+        for parameter in module.parameters():
+            if parameter.requires_grad and parameter.grad is not None:
+                test.assertEqual(parameter.grad, gw.zeros_like(parameter.grad))
+        test.assertEqual(given.grad, gw.zeros_like(given))
+
+
+def close(actual: Any, expected: Any, **keywords: Any) -> None:
+    torch.testing.assert_close(to_torch(actual), to_torch(expected), **keywords)
+
+
+EQUIVALENT |= {
+    "torch.testing.assert_close": close,
+    "torch.autograd.gradcheck": checking(gw.autograd.gradcheck),
+    "torch.autograd.gradgradcheck": checking(gw.autograd.gradgradcheck),
+}
 
 
 def only_elsewhere(*args: Any, **keywords: Any) -> Any:
@@ -268,6 +366,15 @@ def set_default_dtype(dtype: Any) -> Iterator[None]:
         gw.set_default_dtype(before)
 
 
+@contextlib.contextmanager
+def frozen_state() -> Iterator[None]:
+    before = gw.get_rng_state()
+    try:
+        yield
+    finally:
+        gw.set_rng_state(before)
+
+
 SHIMS: dict[str, Any] = {
     "set_default_dtype": set_default_dtype,
     "torch_to_numpy_dtype_dict": {
@@ -276,8 +383,20 @@ SHIMS: dict[str, Any] = {
     "make_tensor": make_tensor,
     "TestCase": TestCase,
     "NNTestCase": TestCase,
-    "gradcheck": gw.gradcheck,
-    "gradgradcheck": getattr(gw.autograd, "gradgradcheck", gw.gradcheck),
+    "gradcheck": checking(gw.autograd.gradcheck),
+    "gradgradcheck": checking(gw.autograd.gradgradcheck),
+    "_test_module_empty_input": empty_input,
+    "loss_reference_fns": {
+        name: translated(function) for name, function in common_nn.loss_reference_fns.items()
+    },
+    "precisionOverride": lambda found: marks(
+        precisions={dtype_of_ours(dtype): atol for dtype, atol in found.items()}
+    ),
+    "disable_gc": common_utils.disable_gc,
+    "_assertGradAndGradgradChecks": both_gradchecks,
+    "dtype2prec_DONTUSE": {
+        dtype_of_ours(dtype): atol for dtype, atol in common_utils.dtype2prec_DONTUSE.items()
+    },
     "parametrize": parametrize,
     "parametrize_test": parametrize,
     "subtest": common_utils.subtest,
@@ -299,7 +418,7 @@ SHIMS: dict[str, Any] = {
     "run_tests": lambda: None,
     "instantiate_device_type_tests": lambda *args, **keywords: None,
     "instantiate_parametrized_tests": identity,
-    "freeze_rng_state": lambda: gw.random.fork_rng(),
+    "freeze_rng_state": frozen_state,
 }
 DECORATORS = (
     "skip",
@@ -339,6 +458,8 @@ def shimmed(module: str, name: str) -> Any:
     found = getattr(real, name, None)
     if found is None:
         return Missing(f"{module}.{name}")
+    if name.startswith(("random_", "make_fullrank_", "make_symmetric", "make_lazy")):
+        return translated(found)
     if "common_dtype" in module and callable(found):
         return lambda *args, **keywords: tuple(
             dtype_of_ours(d)
@@ -373,6 +494,7 @@ def importing(
         "functorch",
         "common_utils",
         "autograd",
+        "optim",
     ):
         return builtins.__import__(name, scope, local, wanted or (), level)
     if not name.startswith("torch."):
@@ -383,7 +505,7 @@ def importing(
 
 
 def _names(name: str, wanted: Sequence[str] | None) -> Any:
-    if name.startswith(("torch.testing", "functorch", "torchvision")):
+    if name.startswith(("torch.testing", "functorch", "torchvision", "optim")):
         return (
             types.SimpleNamespace(**{each: shimmed(name, each) for each in wanted or ()})
             if name.startswith("torch.testing")

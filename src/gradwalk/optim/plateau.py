@@ -67,13 +67,24 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, lowest in zip(self.optimizer.param_groups, self.min_lrs):
+            for group, lowest in zip(self.optimizer.param_groups, self._lowest_rates()):
                 lr = max(group["lr"] * self.factor, lowest)
                 if group["lr"] - lr > self.eps:
                     group["lr"] = lr
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
         self._last_lr = self._rates()
+
+    def _lowest_rates(self) -> list[float]:
+        """One for every group, those included that were added after the schedule was made."""
+        added = len(self.optimizer.param_groups) - len(self.min_lrs)
+        if added and self.default_min_lr is None:
+            raise RuntimeError(
+                f"the optimizer has {added} parameter group(s) more than the schedule's min_lr has "
+                "values.\nFix: add the groups before ReduceLROnPlateau, or give one min_lr for all"
+            )
+        self.min_lrs += [self.default_min_lr] * added
+        return self.min_lrs
 
     def _is_better(self, value: float) -> bool:
         sign = -1 if self.mode == "min" else 1

@@ -107,8 +107,8 @@ class Properties:
         """The address of the first element."""
         return int(self._array.__array_interface__["data"][0])
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in memory in order."""
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in order; a format is a hint, and changes nothing."""
         return self._array.flags.c_contiguous
 
     def is_floating_point(self) -> bool:

@@ -401,12 +401,12 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     # -- copies and dtypes -------------------------------------------------------------------------
 
-    def clone(self) -> Tensor:
-        """A copy that gradients flow through."""
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """A copy that gradients flow through; a memory format is a hint, and changes nothing."""
         return clone(self)
 
-    def contiguous(self) -> Tensor:
-        """Itself if its elements lie in memory in order, else a copy."""
+    def contiguous(self, memory_format: Any = None) -> Tensor:
+        """Itself if its elements lie in memory in order, else a copy, whatever the format."""
         row_major(self)
         return self if self.is_contiguous() else self.clone()
 

@@ -151,6 +151,11 @@ def nll_loss(
             f"nll_loss: an input of shape {tuple(input.shape)} needs integer targets of shape "
             f"{expected}, got {target.dtype} of {tuple(target.shape)}"
         )
+    if weight is not None and tuple(weight.shape) != (input.shape[axis],):
+        raise ValueError(
+            f"nll_loss: {input.shape[axis]} classes need as many weights, not a weight of shape "
+            f"{tuple(weight.shape)}"
+        )
     fused.check_classes(target, input.shape[axis], ignore_index)
     target = fused.without_negatives(target, input.shape[axis], ignore_index)
     used = target != ignore_index
@@ -321,6 +326,17 @@ def _same_shape(name: str, input: Any, target: Any) -> tuple[Any, Any]:
     return input, target if target.dtype == dtype else cast(target, dtype=dtype)
 
 
+def _check_probabilities(input: Any) -> None:
+    """Raise, as PyTorch does, if an input is known and not from 0 to 1; NaN is let through."""
+    values = numbers_of(input)
+    if values is not None and values.size and (values.min() < 0 or values.max() > 1):
+        raise ValueError(
+            "binary_cross_entropy takes probabilities, from 0 to 1; the input has "
+            f"{float(values.min()):g} to {float(values.max()):g}.\n"
+            "Fix: apply sigmoid, or use binary_cross_entropy_with_logits for scores"
+        )
+
+
 def binary_cross_entropy(
     input: Any,
     target: Any,
@@ -332,6 +348,7 @@ def binary_cross_entropy(
     """−t log x − (1 − t) log(1 − x) for probabilities x; no log is below −100."""
     how = how_reduced(reduction, size_average, reduce)
     input, target = _same_shape("binary_cross_entropy", input, target)
+    _check_probabilities(input)
     loss = fused.binary_cross_entropy_op(input, target)
     return reduced(loss if weight is None else loss * weight, how)
 

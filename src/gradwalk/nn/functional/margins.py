@@ -67,6 +67,12 @@ def cosine_embedding_loss(
 ) -> Any:
     """1 − cosine where the target is 1, max(0, cosine − margin) where it is −1."""
     how = how_reduced(reduction, size_average, reduce)
+    if target.ndim > 1 or input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
+        raise ValueError(
+            "cosine_embedding_loss takes inputs of shape (batch, size) with targets of (batch,), "
+            f"or of (size,) with one target; got {tuple(input1.shape)}, {tuple(input2.shape)} and "
+            f"targets of {tuple(target.shape)}"
+        )
     eps = 1e-12
     first, second = sum(input1 * input1, -1) + eps, sum(input2 * input2, -1) + eps
     cosine = sum(input1 * input2, -1) / sqrt(first * second)

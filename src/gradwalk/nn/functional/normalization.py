@@ -81,7 +81,9 @@ def layer_norm(
     tensor([-1.0000,  1.0000])
     """
     shape, axes = _trailing("layer_norm", input, normalized_shape)
-    return _standardized(input, weight, bias, shape, axes, eps)
+    result = _standardized(input, weight, bias, shape, axes, eps)
+    # Parameters in float32 beside an input in a half make no wider result, as in PyTorch.
+    return cast(result, dtype=input.dtype) if is_half(input.dtype) else result
 
 
 @rounds_once
@@ -196,6 +198,11 @@ def group_norm(
     batch, channels, *size = input.shape
     if channels % num_groups:
         raise ValueError(f"group_norm: {channels} channels do not divide into {num_groups} groups")
+    if batch * (channels // num_groups) * math.prod(size) == 1:
+        raise ValueError(
+            "group_norm needs more than one value per group; this input has shape "
+            f"{tuple(input.shape)} and {num_groups} groups"
+        )
     grouped = (batch, num_groups, channels // num_groups, math.prod(size))
     lifted = (1, num_groups, channels // num_groups, 1)
     x = reshape(input, shape=grouped)

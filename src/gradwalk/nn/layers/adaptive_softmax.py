@@ -12,6 +12,7 @@ from gradwalk.nn.layers.linear import Linear
 from gradwalk.nn.module import Module
 from gradwalk.ops.elementwise.choice import clip, where
 from gradwalk.ops.index.indexing import gather
+from gradwalk.ops.network.softmax import check_classes
 from gradwalk.ops.shape.reshaping import cat, squeeze, unsqueeze
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
@@ -86,6 +87,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         rows, wanted = (input_, target_) if input_.ndim == 2 else (input_[None], target_[None])
         if tuple(rows.shape[:1]) != tuple(wanted.shape):
             raise RuntimeError(f"input {tuple(input_.shape)} and target {tuple(target_.shape)}")
+        check_classes(wanted, self.n_classes, self.n_classes)
         head = functional.log_softmax(self.head(rows), dim=1)
         output = _at(head, clip(wanted, max=self.shortlist_size - 1))
         for i, cluster in enumerate(self.tail):

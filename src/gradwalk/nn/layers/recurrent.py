@@ -88,7 +88,7 @@ class _Gated(Module):
 
     def reset_parameters(self) -> None:
         """Initialize all weights and biases anew."""
-        bound = 1 / math.sqrt(self.hidden_size)
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
         init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
 
 
@@ -343,6 +343,13 @@ class _Cell(_Gated):
         if state is None:
             zeros = x.new_zeros(*x.shape[:-1], self.hidden_size)
             state = (zeros,) * (2 if self.mode == "LSTM" else 1)
+        expected = (*x.shape[:-1], self.hidden_size)
+        for part in state:
+            if tuple(part.shape) != expected:
+                raise ValueError(
+                    f"{type(self).__name__}({self.extra_repr()}): an input of shape "
+                    f"{tuple(x.shape)} needs a state of shape {expected}, got {tuple(part.shape)}"
+                )
         single = x.ndim == 1  # no batch
         if single:
             x, state = x.unsqueeze(0), tuple(s.unsqueeze(0) for s in state)

@@ -241,6 +241,26 @@ def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
     return _default if result is None else result
 
 
+def result_type(tensor1: Any, tensor2: Any) -> np.dtype[Any]:
+    """The dtype of an arithmetic result of two tensors or numbers.
+
+    >>> import gradwalk as gw
+    >>> gw.result_type(gw.tensor([1, 2]), 1.0)
+    dtype('float32')
+    """
+    return result_dtype((tensor1, tensor2))
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether PyTorch's rules allow numbers of one dtype in memory of another.
+
+    >>> import gradwalk as gw
+    >>> gw.can_cast(gw.float64, gw.float32), gw.can_cast(gw.float32, gw.int64)
+    (True, False)
+    """
+    return category(np.dtype(from_)) <= category(np.dtype(to))
+
+
 def held_by(dtype: np.dtype[Any], number: Any) -> Any:
     """A Python number as a dtype stores it, as in PyTorch: 2.5 as the integer 2, −1 as 255."""
     if has_gradients(dtype):

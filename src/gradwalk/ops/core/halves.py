@@ -27,7 +27,7 @@ MOVES = frozenset(
     {
         *("cast", "clone", "alias", "getitem", "setitem", "write_view", "embedding", "gather_last"),
         *("concatenate", "split", "reshape", "permute", "expand", "flip", "diagonal", "windows"),
-        "nextafter",
+        *("nextafter", "nan_to_num"),
     }
 )
 

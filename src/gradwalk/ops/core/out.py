@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from gradwalk.ops.core.dtypes import can_cast
 
 
 def written(out: Any, result: Any) -> Any:
     """`out`, holding `result`; an empty `out` takes the result's shape, as in PyTorch."""
+    if out is None:
+        return result
     if isinstance(result, tuple):
         if not isinstance(out, tuple | list) or len(out) != len(result):
             raise TypeError(f"out must be a tuple of {len(result)} tensors")
@@ -26,7 +28,7 @@ def written(out: Any, result: Any) -> Any:
         raise RuntimeError(
             "a call with out= has no gradient: call it inside no_grad(), or assign its result"
         )
-    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+    if not can_cast(result.dtype, out.dtype):
         raise TypeError(f"a result of {result.dtype} does not fit an out of {out.dtype}")
     if tuple(out.shape) == tuple(result.shape):
         return out.copy_(result)

@@ -107,7 +107,11 @@ def _div_trunc_forward(x: Any, y: Any) -> Any:
     quotient = np.trunc(np.true_divide(x, y))
     if is_floating(np.result_type(x, y)):
         return quotient
-    return (np.abs(x) // np.abs(y)) * np.sign(x) * np.sign(y)  # exact beyond 2⁵³ as well
+    # Exact beyond 2⁵³ as well. The least integer has no absolute value: what a floor is too low by
+    # where a remainder is left is added instead.
+    down = np.floor_divide(x, y)
+    low = (np.less(x, 0) != np.less(y, 0)) & np.not_equal(np.remainder(x, y), 0)
+    return down + low.astype(down.dtype)
 
 
 # The quotient rounded down, or towards zero: steps, like those below.

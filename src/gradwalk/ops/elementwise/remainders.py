@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import bool_, complex128, float64, is_complex_dtype, result_dtype
+from gradwalk.ops.core.dtypes import (
+    bool_,
+    complex128,
+    finfo,
+    float64,
+    is_complex_dtype,
+    is_half,
+    result_dtype,
+)
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op, elementwise
 from gradwalk.ops.core.public import FLOAT, IN_PLACE, METHOD, public
@@ -79,6 +87,12 @@ heaviside = elementwise(
 def _nan_to_num_forward(
     x: Any, *, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
+    if hasattr(x, "dtype") and is_half(x.dtype):  # its own largest number, not that of float32
+        limits = finfo(x.dtype)
+        high = limits.max if posinf is None else posinf
+        low = limits.min if neginf is None else neginf
+        wide = np.nan_to_num(x.astype(np.float32), nan=nan or 0.0, posinf=high, neginf=low)
+        return wide.astype(x.dtype)
     return np.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 

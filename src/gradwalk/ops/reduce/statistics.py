@@ -272,7 +272,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements fall into each of `bins` bins of equal width from `min` to `max`.
 
-    If both are 0, the smallest and the largest element replace them.
+    If they are equal, the smallest and the largest element replace them.
 
     >>> import gradwalk as gw
     >>> gw.histc(gw.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
@@ -282,7 +282,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         raise TypeError(f"histc takes floats, not {input.dtype}")
     flat = reshape(input, shape=(math.prod(input.shape),))
     low, high = float(min), float(max)
-    if low == high == 0 and flat.shape[0]:
+    if low == high and flat.shape[0]:
         low, high = float(amin(flat)), float(amax(flat))
     if low == high:
         low, high = low - 1, high + 1
