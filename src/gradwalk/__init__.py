@@ -132,18 +132,12 @@ if _TYPE_CHECKING:
 
 __all__ = [
     "AutogradError", "Generator", "Op", "OpError", "Tensor", "Value", "autograd", "bool",
-    "checkpoint", "data", "define", "derivative", "double", "elementwise", "enable_grad", "float",
+    "can_cast", "checkpoint", "data", "define", "derivative", "double", "elementwise", "enable_grad", "float",
     "float32", "float64", "formula", "get_default_dtype", "get_rng_state", "grad",
     "hessian", "hvp", "inference_mode", "initial_seed", "int", "int16", "int32",
     "int64", "int8", "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
-<<<<<<< HEAD
-    "long", "manual_seed", "nn", "no_grad", "optim", "promote_types", "save", "save_run",
-    "saved_bytes", "seed", "set_default_dtype",
-=======
-    "long", "manual_seed", "nn", "no_grad", "optim", "can_cast", "promote_types", "result_type",
-    "save", "save_run",
-    "saved_bytes", "set_default_dtype",
->>>>>>> ptests
+    "long", "manual_seed", "nn", "no_grad", "optim", "promote_types", "result_type", "save",
+    "save_run", "saved_bytes", "seed", "set_default_dtype",
     "set_grad_enabled", "set_rng_state", "set_source_lines", "uint8", "value_and_grad", "vjp",
 ]  # fmt: skip
 
