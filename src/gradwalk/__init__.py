@@ -132,7 +132,8 @@ if _TYPE_CHECKING:
 
 __all__ = [
     "AutogradError", "Generator", "Op", "OpError", "Tensor", "Value", "autograd", "bool",
-    "can_cast", "checkpoint", "data", "define", "derivative", "double", "elementwise", "enable_grad", "float",
+    "can_cast", "checkpoint", "data", "define", "derivative", "double", "elementwise",
+    "enable_grad", "float",
     "float32", "float64", "formula", "get_default_dtype", "get_rng_state", "grad",
     "hessian", "hvp", "inference_mode", "initial_seed", "int", "int16", "int32",
     "int64", "int8", "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
