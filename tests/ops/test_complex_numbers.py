@@ -169,7 +169,6 @@ REFUSALS: dict[str, Callable[[Any], Any]] = {
     "pairs of reals": lambda z: gw.view_as_real(gw.ones(2)),
     "wrong pairs": lambda z: gw.view_as_complex(gw.ones(3)),
     "a Jacobian": lambda z: gw.jacrev(lambda z: z * z)(z),
-    "a file without complex numbers": lambda z: gw.save({"z": z.detach()}, "z.safetensors"),
 }
 
 

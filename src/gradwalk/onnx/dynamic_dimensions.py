@@ -57,6 +57,7 @@ def _labelled(axes: Any, name: str) -> Iterator[tuple[int, str]]:
     """(axis, its name) for each open dimension of an input."""
     if axes is None:
         return
+    pairs: Any
     if isinstance(axes, Mapping):
         pairs = axes.items()
     elif all(isinstance(axis, int) for axis in axes):  # without names

@@ -181,7 +181,10 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             arrays.append(argument)
     watcher = None if batched else here.watcher  # of vmap, it sees the ops on all samples
     if unusual:
-        op = _for_unusual(op, arrays, machine, watcher)
+        chosen = _for_unusual(op, arrays, here.tracer if batched else machine, watcher)
+        if chosen is not op and machine is not None:
+            compute = machine.forward(chosen)
+        op = chosen
     if watcher is not None:
         watcher.began()
     try:
@@ -209,7 +212,7 @@ def _for_unusual(op: Op, arrays: Sequence[Any], machine: Any, watcher: Any) -> O
     if (machine is not None or watcher is not None) and any(
         is_complex_dtype(a.dtype) for a in arrays if hasattr(a, "dtype")
     ):
-        where = "a recording" if machine is None else "vmap, compiled code and code on a device"
+        where = "a recording" if machine is None else "compiled code and code on a device"
         raise NotImplementedError(
             f"{op.name} of complex numbers: {where} cannot hold them yet.\nFix: run this part "
             "eagerly on the CPU, or compute with pairs of real numbers (gradwalk.view_as_real)."

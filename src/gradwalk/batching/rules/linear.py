@@ -1,4 +1,4 @@
-"""Batching rules of matrix products and decompositions, which have leading axes already."""
+"""Batching rules of matrix products, decompositions and Fourier transforms: leading axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from gradwalk.batching.rules.elementwise import elementwise, side_by_side
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.linear import decompositions, lu, matmul, reflections, solving, spectra
+from gradwalk.ops.elementwise import complex_numbers
+from gradwalk.ops.linear import decompositions, fourier, lu, matmul, reflections, solving, spectra
 
 
 def sum_of_products(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
@@ -27,7 +28,19 @@ def affine(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any
     return op(x.inner, weight.inner, bias.inner)
 
 
+def transform(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
+    """A Fourier transform, whose axes are counted from the first one."""
+    axes = tuple(axis + 1 for axis in attrs["axes"])
+    return op(args[0].inner, **{**attrs, "axes": axes})
+
+
+_COMPLEX = (
+    complex_numbers.compose, complex_numbers.real_part, complex_numbers.imaginary_part,
+    complex_numbers.conjugate, complex_numbers.modulus, complex_numbers.direction,
+    complex_numbers.argument,
+)  # fmt: skip
 _SIDE_BY_SIDE = (
+    complex_numbers.view_as_real_op, complex_numbers.view_as_complex_op,
     decompositions.inv_op, decompositions.certain_inv, decompositions.det_twice,
     decompositions.cofactor, decompositions.det_op, decompositions.slogdet_op,
     decompositions.cholesky_op, decompositions.qr_op, decompositions.qr_complete,
@@ -38,6 +51,8 @@ _SIDE_BY_SIDE = (
 
 RULES = {
     **dict.fromkeys(_SIDE_BY_SIDE, side_by_side),
+    **dict.fromkeys(_COMPLEX, elementwise),
+    **dict.fromkeys((fourier.fourier, fourier.fourier_of_real, fourier.fourier_to_real), transform),
     matmul.matmul_op: elementwise,
     decompositions.solve_op: elementwise,
     matmul.einsum_op: sum_of_products,

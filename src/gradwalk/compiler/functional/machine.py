@@ -16,7 +16,7 @@ from gradwalk.compiler.functional.functional_array import Chain, FunctionalArray
 from gradwalk.compiler.functional.memory_order import result_layout
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.abstract import is_array
-from gradwalk.ops.core.dtypes import float64, is_floating, is_half, promote_types
+from gradwalk.ops.core.dtypes import float64, has_gradients, is_floating, is_half, promote_types
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.shape import reshaping as shaping
@@ -143,7 +143,7 @@ class Machine:
             dtype = functools.reduce(promote_types, dtypes)
         else:
             dtype = np.result_type(*(a.dtype if isinstance(a, self.Value) else a for a in mixed))
-        if op.to_float and not is_floating(dtype):
+        if op.to_float and not has_gradients(dtype):
             dtype = float64
         promoted = list(args)
         for i in positions:
