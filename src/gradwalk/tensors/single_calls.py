@@ -152,7 +152,7 @@ class SingleCall:
         return native_pull
 
 
-class Product(SingleCall):
+class ProductCall(SingleCall):
     """A function that multiplies matrices. BLAS reads a transposed matrix where it lies, so the
     kernels do as well; other memory, such as heads of attention side by side, stays with NumPy."""
 
@@ -195,7 +195,7 @@ def _native(op: Op) -> SingleCall:
         return op.forward(*arrays, **attrs)
 
     # What a rule needs from the forward, only the forward itself returns.
-    kind = Product if op.name in PRODUCTS else SingleCall
+    kind = ProductCall if op.name in PRODUCTS else SingleCall
     return kind(forward, forward if op.residuals else op)
 
 
