@@ -42,7 +42,11 @@ CASES: list[Case] = [
     ("gelu_tanh", ((70, 9),), {}),
     ("hardtanh", ((70, 9),), dict(min_val=0.0, max_val=0.7)),
     ("leaky_relu", ((70, 9),), dict(negative_slope=0.2)),
+    ("linear", ((6, 7, 9), (8, 9), (8,)), {}),
     ("log_softmax", ((7, 30, 5),), dict(axis=1)),
+    ("matmul", ((30, 9), (9, 20)), {}),
+    ("matmul", ((3, 30, 9), (9, 20)), {}),
+    ("matmul", ((3, 1, 30, 9), (2, 9, 20)), {}),
     ("pool_spread", ((2, 3, 5, 4),), dict(POOLING, shape=(9, 8))),
     ("pool_sum", ((2, 3, 9, 8),), dict(POOLING, out=(5, 4))),
     ("relu", ((70, 9),), {}),
@@ -134,6 +138,50 @@ def test_any_memory_gives_the_same_numbers() -> None:
     np.testing.assert_allclose(
         TABLE["softmax"](spread, axis=1), TABLE["softmax"](spread.copy(), axis=1), 1e-6
     )
+
+
+def test_products_read_transposed_factors_where_they_lie() -> None:
+    gw.set_eager_kernels("always")
+    product = TABLE["matmul"]
+    product.native.kernels.clear()
+    x, y = _drawn((3, 8, 9), "f4", 0), _drawn((3, 9, 7), "f4", 1)
+    memories = [(a, np.ascontiguousarray(a.mT).mT) for a in (x, y)]
+    for left in memories[0]:
+        for right in memories[1]:
+            np.testing.assert_allclose(product(left, right), np.matmul(x, y), 1e-5, 1e-5)
+    found = {signature[-1]: kernel for signature, kernel in product.native.kernels.items()}
+    turned = [("turned", (a, b)) for a in (False, True) for b in (False, True)]
+    assert list(found) == turned and None not in found.values()
+    for view in _views(x):
+        np.testing.assert_allclose(product(view, y), np.matmul(x, y), 1e-5, 1e-5)
+
+
+def test_one_large_factor_is_enough() -> None:
+    gw.set_eager_kernels("auto")
+    product = TABLE["matmul"]
+    product.native.kernels.clear()
+    x, y = _drawn((3, 200), "f4", 0), _drawn((200, LEAST // 200 + 1), "f4", 1)
+    for _ in range(2):
+        np.testing.assert_allclose(product(x, y), np.matmul(x, y), 1e-4, 1e-4)
+        product(x, y[:, :3].copy())
+    assert len(product.native.kernels) == 1
+
+
+def test_recurrent_layers_multiply_by_kernels() -> None:
+    x = _drawn((5, 3, 4), "f8", 0)
+    gradients: dict[str, list[Any]] = {}
+    for layer in (gw.nn.LSTM, gw.nn.GRU, gw.nn.RNN):
+        gw.manual_seed(0)
+        model = layer(4, 6, num_layers=2).double()
+        for mode in ("never", "always"):
+            gw.set_eager_kernels(mode)
+            TABLE["matmul"].native.kernels.clear()
+            (model(gw.tensor(x))[0] ** 2).sum().backward()
+            gradients[mode] = [p.grad.numpy().copy() for p in model.parameters()]
+            model.zero_grad()
+        assert TABLE["matmul"].native.kernels
+        for found, wanted in zip(gradients["always"], gradients["never"], strict=True):
+            np.testing.assert_allclose(found, wanted, 1e-10, 1e-12)
 
 
 def test_a_result_is_memory_of_its_own() -> None:

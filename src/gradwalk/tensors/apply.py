@@ -156,7 +156,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         args = autocast_operands(here, op, args, machine)
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
-    compute = op.native or op.forward
+    compute = op.forward
     if machine is not None:
         machine.capture(*args)
         if not op.array_only:
@@ -179,6 +179,8 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             needs = needs or argument._requires_grad or argument._node is not None
         else:
             arrays.append(argument)
+    if op.native is not None and machine is None and op.native.is_large(arrays):
+        compute = op.native
     watcher = None if batched else here.watcher  # of vmap, it sees the ops on all samples
     if unusual:
         chosen = _for_unusual(op, arrays, here.tracer if batched else machine, watcher)
@@ -243,11 +245,12 @@ def machine_of(things: Sequence[Any]) -> Any:
     if NumPy does."""
     found: Any = None
     for thing in things:
-        if isinstance(thing, Tensor) and not isinstance(thing._array, (np.ndarray, np.generic)):
-            array: Any = thing._array
-            deeper = array.depth > (0 if found is None else found.depth)
-            if deeper or (found is None and array.on_device):
-                found = array.machine
+        array: Any = thing._array if isinstance(thing, Tensor) else None
+        if array is None or array.__class__ is np.ndarray or isinstance(array, np.generic):
+            continue
+        deeper = array.depth > (0 if found is None else found.depth)
+        if deeper or (found is None and array.on_device):
+            found = array.machine
     return found
 
 

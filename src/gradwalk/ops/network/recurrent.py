@@ -21,6 +21,7 @@ from gradwalk.ops.core.dtypes import float32, is_half
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.elementwise.activation import relu, sigmoid
 from gradwalk.ops.elementwise.trigonometry import tanh
+from gradwalk.ops.linear.matmul import matmul_op
 from gradwalk.ops.shape.reshaping import cast, split, squeeze, stack
 
 Wants = tuple[bool, ...]
@@ -57,7 +58,7 @@ def _turned(x: Any) -> Any:
 
 def _from_input(x: Any, weight_x: Any, bias: Any) -> Any:
     """The contribution of the input to every gate, at all times: (time, gates × hidden, batch)."""
-    out = np.matmul(weight_x, _turned(x))
+    out = matmul_op(weight_x, _turned(x))
     out += bias[:, None]
     return out
 
@@ -79,11 +80,12 @@ def _sigmoid_(x: Any) -> None:
 def _to_weights(to_gates: Any, *given: Any) -> tuple[Any, ...]:
     """The gradients of the weights of some inputs (time, batch, features), then of the bias."""
     rows = to_gates.transpose(1, 0, 2).reshape(to_gates.shape[1], -1)  # (..., time × batch)
-    return *(rows @ x.reshape(-1, x.shape[-1]) for x in given), rows.sum(1)
+    to_weights = [matmul_op(rows, x.reshape(-1, x.shape[-1])) for x in given]
+    return *to_weights, rows.sum(1)
 
 
 def _to_input(to_gates: Any, weight_x: Any) -> Any:
-    return _turned(np.matmul(weight_x.T, to_gates))
+    return _turned(matmul_op(weight_x.T, to_gates))
 
 
 def scan(
@@ -125,11 +127,10 @@ def _lstm_forward(
     hidden = np.empty((steps, size, batch), gates.dtype)
     cells = np.empty_like(hidden)
     h, c = _turned(h), _turned(c)
-    product = np.empty((width, batch), gates.dtype)
     kept = np.empty((size, batch), gates.dtype)
     for t in times(steps, reverse):
         now = gates[t]
-        now += np.matmul(weight_h, h, out=product)
+        now += matmul_op(weight_h, h)
         _sigmoid_(now[: 2 * size])
         g = now[2 * size : 3 * size]
         np.tanh(g, out=g)
@@ -183,7 +184,7 @@ def _lstm_rule(
         by_gate[t, :3] *= dc  # now the gradient of the gates' inputs
         by_gate[t, 3] *= dh
         dc *= f[t]
-        np.matmul(from_gates, effect[t], out=dh)
+        dh = matmul_op(from_gates, effect[t])
     to_x = _to_input(effect, weight_x) if wants[0] else None
     return to_x, dh.T, dc.T, *_to_weights(effect, x, _before(out, h, reverse))
 
@@ -235,9 +236,8 @@ def _gru_forward(
     hidden = np.empty((steps, size, batch), gates.dtype)
     pushed = np.empty_like(hidden)  # the contribution of the state to n, before the reset gate
     h = _turned(h)
-    product = np.empty((width, batch), gates.dtype)
     for t in times(steps, reverse):
-        np.matmul(weight_h, h, out=product)
+        product = matmul_op(weight_h, h)
         product += bias_h[:, None]
         pushed[t] = product[2 * size :]
         now = gates[t]
@@ -281,12 +281,11 @@ def _gru_rule(
     g = _turned(g)
     from_gates = np.ascontiguousarray(weight_h.T)
     dh = np.zeros((size, batch), gates.dtype)
-    product = np.empty_like(dh)
     for t in times(steps, not reverse):
         dh += g[t]
         by_gate[t] *= dh  # now the gradient of the state's contribution to the gates
         from_x[t] *= dh
-        np.matmul(from_gates, effect[t], out=product)
+        product = matmul_op(from_gates, effect[t])
         dh *= z[t]
         dh += product
     to_weight_h, to_bias_h = _to_weights(effect, starts)
@@ -341,7 +340,7 @@ def _rnn_forward(
     h = _turned(h)
     for t in times(len(x), reverse):
         now = hidden[t]
-        now += weight_h @ h
+        now += matmul_op(weight_h, h)
         h = np.tanh(now, out=now) if nonlinearity == "tanh" else np.maximum(now, 0, out=now)
     return _turned(hidden)
 
@@ -370,7 +369,7 @@ def _rnn_rule(
             effect[t] *= dh
         else:
             np.copyto(effect[t], dh, where=effect[t] != 0)  # 0 stays 0, also beside a NaN
-        np.matmul(from_gates, effect[t], out=dh)
+        dh = matmul_op(from_gates, effect[t])
     to_x = _to_input(effect, weight_x) if wants[0] else None
     return to_x, dh.T, *_to_weights(effect, x, _before(out, h, reverse))
 
