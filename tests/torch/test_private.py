@@ -84,3 +84,19 @@ def test_the_total_norm_of_tensors_that_change_from_step_to_step():
         expected = [torch.linalg.vector_norm(t.to_dense().double()).item() for t in tensors]
         assert total.of(tensors).item() == pytest.approx(math.hypot(*expected), 1e-4, nan_ok=True)
         assert total.of_each() == pytest.approx(expected, 1e-4, nan_ok=True)
+
+
+def test_a_hook_that_stays_gets_the_gradient_beside_hooks_of_the_program() -> None:
+    x = torch.ones(3, requires_grad=True)
+    y = 2 * x
+    seen: list[str] = []
+    private.listen(y, lambda gradient: seen.append(f"ours {gradient.sum().item():g}"))
+    handle = y.register_hook(lambda gradient: seen.append("the program's"))
+    removed = y.register_hook(lambda gradient: seen.append("removed"))
+    removed.remove()
+    private.listen(y, lambda gradient: seen.append("ours again"))
+    y.sum().backward(retain_graph=True)
+    assert seen == ["ours 3", "the program's", "ours again"]
+    handle.remove()
+    y.sum().backward()
+    assert seen[3:] == ["ours 3", "ours again"]
