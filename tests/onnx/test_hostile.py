@@ -170,3 +170,14 @@ def test_a_value_that_nothing_makes(tmp_path: Path) -> None:
     path = write(tmp_path / "net.onnx", nodes, [("x", FLOAT, [1])], [("y", FLOAT, [1])])
     with pytest.raises(FileError, match="'nowhere'"):
         gw.onnx.load(path)
+
+
+def test_names_that_are_not_text(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "nowhere"], ["z"]),
+        helper.make_node("Add", ["z", "neither"], ["y"]),
+    ]
+    path = write(tmp_path / "net.onnx", nodes, [("x", FLOAT, [1])], [("y", FLOAT, [1])])
+    path.write_bytes(path.read_bytes().replace(b"neither", b"neith\xff\xff"))
+    with pytest.raises(FileError, match="'nowhere'"):
+        gw.onnx.load(path)

@@ -74,7 +74,7 @@ class OnnxModule(GraphModule):
                 "export the model with other operators, or as functions of the file.",
             )
         if missing := self._graph.captured - held.keys():
-            names = ", ".join(map(repr, sorted(missing)))
+            names = ", ".join(sorted(map(repr, missing)))  # bytes, if it is no UTF-8
             raise wrong(file.path, f"it reads {names}, which nothing makes")
         for step in self._graph.steps:
             for within in step.modules:
