@@ -177,8 +177,9 @@ differently under the same name.*
    `save_model`, if weights are tied); in gradwalk, `model.load_state_dict(gradwalk.load(path))`.
    Names and shapes are PyTorch's. If both libraries are in one process, `gradwalk.io.from_torch`
    and `to_torch` convert state dicts. PyTorch's `safetensors.torch.load_file` reads the files that
-   `gradwalk.save` writes. `gradwalk.load` also reads the files of `torch.save`, without executing
-   anything: a file that has more than tensors, numbers and text in containers is refused.
+   `gradwalk.save` writes of a state dict; a nested checkpoint it writes in the format of
+   `torch.save`, which `torch.load` reads. `gradwalk.load` reads both, without executing anything:
+   a file that has more than tensors, numbers and text in containers is refused.
 4. **Optimizers and schedules.** Their `state_dict` has PyTorch's layout, and `load_state_dict`
    accepts PyTorch's. `optim.swa_utils.AveragedModel` keeps an average of the weights: call its
    `update_parameters(model)` after each step.
