@@ -10,7 +10,7 @@ from gradwalk.inspect.doctor.loss_curve import FALLS, verdict
 from gradwalk.inspect.doctor.observed import ObservedOptimizer, ObservedRun, ObservedStep
 from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.report import short
-from gradwalk.inspect.silent.written_at import assignment
+from gradwalk.inspect.trace.written_at import assignment
 
 FEWEST = 3  # steps to judge by
 CLIPPED = 0.01  # the share of a gradient that clipping leaves

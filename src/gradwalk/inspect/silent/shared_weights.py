@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.health.findings import Finding
-from gradwalk.inspect.silent.written_at import assignment, repetition
 from gradwalk.inspect.trace.live import numbers_of
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.inspect.trace.written_at import assignment, repetition
 
 _CONTAINERS = ("ModuleList", "Sequential", "ModuleDict")
 _ALIKE = 0.9  # cosine of two weights: those that were drawn apart have one near 0
