@@ -164,3 +164,15 @@ def test_what_pytorch_refuses(call: Callable[[Any], Any]) -> None:
         call(torch)
     with pytest.raises((ValueError, IndexError)):
         call(gw)
+
+
+def test_an_empty_index_writes_nothing() -> None:
+    for m in (gw, torch):
+        x, nowhere, src = m.ones(2, 2), m.tensor([], dtype=m.int64), m.zeros(2, 2)
+        for written in (
+            m.scatter(x, 0, nowhere, src),
+            m.scatter_add(x, 1, nowhere, src),
+            m.scatter_reduce(x, 0, nowhere, src, "mean", include_self=False),
+            x.clone().scatter_(0, nowhere, 5.0),
+        ):
+            assert written.tolist() == x.tolist()
