@@ -176,3 +176,61 @@ def test_an_empty_index_writes_nothing() -> None:
             x.clone().scatter_(0, nowhere, 5.0),
         ):
             assert written.tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x, y: m.fmod(x, 2.3),  # 2.3 is no half: PyTorch divides by the nearest one
+        lambda m, x, y: x % -0.7,
+        lambda m, x, y: m.div(x, y, rounding_mode="trunc"),  # of a quotient that is a half
+        lambda m, x, y: x.clone().div_(y, rounding_mode="trunc"),
+        lambda m, x, y: x.div(0.7, rounding_mode="trunc"),
+    ],
+    ids=["fmod", "remainder", "trunc", "trunc_", "trunc_by_number"],
+)
+def test_whole_quotients_of_halves(function: Callable[..., Any], half: str) -> None:
+    found = []
+    for m in (gw, torch):
+        x = (m.arange(-300, 300, dtype=m.float32) / 7).to(getattr(m, half))
+        y = (m.arange(1, 601, dtype=m.float32) / 90).to(getattr(m, half))
+        found.append(function(m, x, y).tolist())
+        if m is gw:
+            found.append(gw.compile(lambda x, y: function(gw, x, y))(x, y).tolist())
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_of_two_reach_as_far_as_the_product(dtype: str) -> None:
+    found = []
+    for m in (gw, torch):
+        x = m.tensor([0.5, 3.0, 66.0, 1e-30, math.inf], dtype=getattr(m, dtype))
+        found.append(m.ldexp(x, m.tensor([128, -3, -150, 150, 3])).tolist())
+    assert found[0] == found[1]
+    x = gw.tensor([3.0], requires_grad=True)
+    gw.ldexp(x, gw.tensor([-3])).backward()
+    assert x.grad is not None and x.grad.tolist() == [0.125]
+
+
+def test_complex_log1p_keeps_its_real_part_near_zero() -> None:
+    z = [1e-10 + 1e-9j, 1e-200 + 0j, -0.4 + 0.2j, 3 + 4j, -3 + 0j]
+    ours = gw.log1p(gw.tensor(z, dtype=gw.complex128, requires_grad=True))
+    theirs = torch.log1p(torch.tensor(z, dtype=torch.complex128))
+    assert ours.real.tolist() == pytest.approx(theirs.real.tolist(), rel=1e-15, abs=0)
+    assert ours.imag.tolist() == pytest.approx(theirs.imag.tolist(), rel=1e-15, abs=0)
+    assert gw.gradcheck(gw.log1p, [gw.tensor(z[2:4], dtype=gw.complex128, requires_grad=True)])
+
+
+@pytest.mark.parametrize("half", [gw.float16, gw.bfloat16])
+def test_compiled_nan_to_num_of_halves(half: Any) -> None:
+    x = gw.tensor([math.inf, -math.inf, math.nan, 1.0], dtype=half)
+    assert gw.compile(gw.nan_to_num)(x).tolist() == gw.nan_to_num(x).tolist()
+
+
+@pytest.mark.parametrize("edge_order", [1, 2])
+def test_slopes_beside_an_infinite_sample(edge_order: int) -> None:
+    x = [2.0, -2.0, math.inf, math.inf, -math.inf, 3.0, -math.inf, 2.0, math.nan, 3.0, 1.0, 5.0]
+    (ours,) = gw.gradient(gw.tensor(x), spacing=0.5, edge_order=edge_order)
+    (theirs,) = torch.gradient(torch.tensor(x), spacing=0.5, edge_order=edge_order)
+    assert ours.tolist()[1:] == pytest.approx(theirs.tolist()[1:], nan_ok=True)

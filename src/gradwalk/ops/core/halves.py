@@ -39,6 +39,9 @@ _OF_PRODUCTS = frozenset(
         *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     }
 )
+# A number beside halves stays as wide as it is. But as in PyTorch it is a half before these: what
+# it is rounded by is multiplied by the quotient.
+_BY_HALVES = frozenset({"fmod", "remainder"})
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -56,13 +59,20 @@ def half_of(operands: Sequence[Any]) -> np.dtype[Any] | None:
     return dtype if is_half(dtype) else None
 
 
+def beside_halves(name: str, operands: Sequence[Any], half: np.dtype[Any] | None) -> Sequence[Any]:
+    """The operands of an op, numbers among them as halves if the op wants that."""
+    if half is None or name not in _BY_HALVES:
+        return operands
+    return [float(half.type(a)) if isinstance(a, float) else a for a in operands]
+
+
 def computed(op: Any, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """What the forward of an op gives for NumPy arrays, some of which are halves; residuals, which
     only backward reads, stay wide."""
     if moves(op):
         return op.forward(*arrays, **attrs)
-    result = op.forward(*map(widened, arrays), **attrs)
     half = half_of(arrays)
+    result = op.forward(*map(widened, beside_halves(op.name, arrays, half)), **attrs)
     if half is None:
         return result
     if not (op.multiple or op.residuals):
