@@ -310,7 +310,9 @@ def test_a_schedule_goes_to_a_given_epoch() -> None:
     for name in names:
         _, jumped = stepped(SCHEDULES[name], 0)
         _, walked = stepped(SCHEDULES[name], 21)
-        jumped.step(21)
+        with pytest.warns(UserWarning, match="epoch parameter") as warned:
+            jumped.step(21)
+        assert warned[0].filename == __file__
         assert jumped.get_last_lr() == pytest.approx(walked.get_last_lr(), rel=1e-13)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -234,3 +235,22 @@ def test_slopes_beside_an_infinite_sample(edge_order: int) -> None:
     (ours,) = gw.gradient(gw.tensor(x), spacing=0.5, edge_order=edge_order)
     (theirs,) = torch.gradient(torch.tensor(x), spacing=0.5, edge_order=edge_order)
     assert ours.tolist()[1:] == pytest.approx(theirs.tolist()[1:], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: [np.float64(1), 2.0],
+        lambda m: [[m.tensor(1.0, dtype=m.float64)], [2]],
+        lambda m: [m.tensor([1.0]), m.tensor([[2.0]])],  # each is one number
+        lambda m: [np.float32(1), 2.0],
+        lambda m: [np.float64(1), 2j],
+        lambda m: [1.0, 2],
+        lambda m: [1j, True],
+        lambda m: [[], []],
+    ],
+)
+def test_dtype_and_shape_of_a_list(make: Callable[[Any], Any]) -> None:
+    ours, theirs = gw.tensor(make(gw)), torch.tensor(make(torch))
+    assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.")
+    assert tuple(ours.shape) == tuple(theirs.shape) and ours.tolist() == theirs.tolist()

@@ -29,6 +29,17 @@ def untraced(step: Step) -> Step:
     return stepped  # type: ignore[return-value]
 
 
+def warn_of_epoch(epoch: int | None) -> None:
+    """Warn, as PyTorch does, the caller of a schedule's `step` that is given an epoch."""
+    if epoch is not None:
+        warnings.warn(
+            "The epoch parameter in `scheduler.step()` is deprecated: the rate is computed for "
+            "that epoch alone. Fix: call `scheduler.step()` once per epoch.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 class LRScheduler:
     """Sets the `lr` of every group at each `step()`; subclasses write `get_lr`.
 
@@ -109,6 +120,7 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=3,
             )
+        warn_of_epoch(epoch)
         self._step_count += 1
         self._advance(epoch)
 
