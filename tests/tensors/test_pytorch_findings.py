@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -254,3 +255,33 @@ def test_dtype_and_shape_of_a_list(make: Callable[[Any], Any]) -> None:
     ours, theirs = gw.tensor(make(gw)), torch.tensor(make(torch))
     assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.")
     assert tuple(ours.shape) == tuple(theirs.shape) and ours.tolist() == theirs.tolist()
+
+
+def test_addr_promotes() -> None:
+    kinds = ["bool", "int16", "float16", "bfloat16", "float32", "complex64"]
+    for a, b, c in itertools.product(kinds, repeat=3):
+        found = []
+        for m in (gw, torch):
+            matrix, left, right = m.ones(2, 2), m.tensor([1.0, 2.0]), m.tensor([0.0, 3.0])
+            added = m.addr(
+                matrix.to(getattr(m, a)), left.to(getattr(m, b)), right.to(getattr(m, c))
+            )
+            found.append((str(added.dtype).rpartition(".")[2], added.tolist()))
+        assert found[0] == found[1], (a, b, c)
+
+
+def test_halves_beside_complex_numbers() -> None:
+    for m in (gw, torch):
+        half, whole = m.ones(1, dtype=m.float16), m.tensor([2 + 3j])
+        assert m.addcmul(half, half, whole).tolist() == [3 + 3j]
+
+
+def test_a_tolerance_of_gelsd() -> None:
+    for rcond in (0.1, 1.0, 1.5):
+        found = []
+        for m in (gw, torch):
+            a, b = m.tensor([[1.0, 0.0], [0.0, 0.05]]), m.tensor([[1.0], [1.0]])
+            solved = m.linalg.lstsq(a, b, rcond=rcond, driver="gelsd")
+            found.append((solved.rank.item(), solved.solution.flatten().tolist()))
+        assert found[0][0] == found[1][0]
+        assert found[0][1] == pytest.approx(found[1][1])

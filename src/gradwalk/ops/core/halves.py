@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import float32, is_floating, is_half
+from gradwalk.ops.core.dtypes import float32, has_gradients, is_floating, is_half
 
 # Sums of products. Their gradients are such sums too, of the halves as they are: a device has units
 # that multiply halves and add in float32. The rules of all other ops are computed in float32.
@@ -51,8 +51,9 @@ def moves(op: Any) -> bool:
 
 
 def half_of(operands: Sequence[Any]) -> np.dtype[Any] | None:
-    """The half dtype that operands compute to; None beside a wider float, or without halves."""
-    found = {x.dtype for x in operands if hasattr(x, "dtype") and is_floating(x.dtype)}
+    """The half dtype that operands compute to; None beside a wider float or a complex number, or
+    without halves."""
+    found = {x.dtype for x in operands if hasattr(x, "dtype") and has_gradients(x.dtype)}
     if len(found) != 1:
         return None
     (dtype,) = found
