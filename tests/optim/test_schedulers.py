@@ -373,3 +373,15 @@ def test_a_group_added_after_the_plateau_schedule() -> None:
     schedule.step(1.0)
     with pytest.raises(RuntimeError, match="1 parameter group"):
         schedule.step(1.0)
+
+
+def test_a_schedule_keeps_rates_that_are_tensors() -> None:
+    """They are those at the time it is made, whatever becomes of the tensor."""
+    for m in (gw, torch):
+        rate, highest = m.tensor(0.5), m.tensor(1.0)
+        optimizer = m.optim.SGD([m.zeros(1, requires_grad=True)], lr=rate, momentum=0.9)
+        schedule = m.optim.lr_scheduler.CyclicLR(optimizer, rate, highest)
+        rate.mul_(0.5)
+        highest.mul_(0.5)
+        assert [float(lr) for lr in schedule.base_lrs + schedule.max_lrs] == [0.5, 1.0]
+        assert float(optimizer.param_groups[0]["initial_lr"]) == 0.5
