@@ -64,7 +64,8 @@ class Rounding(Op):
         if rounding_mode not in modes:
             raise ValueError(f"rounding_mode is None, 'trunc' or 'floor', not {rounding_mode!r}")
         operands, attrs = self._by_name(args, attrs)
-        if rounding_mode == "trunc" and half_of(operands) and _elements(operands[1]) > 1:
+        halves = rounding_mode == "trunc" and half_of(operands) is not None
+        if halves and _elements(operands[1]) > 1:
             # The quotient of halves is a half before it is cut; by a number it is not.
             return trunc, (Op.__call__(self, *operands, **attrs),), {}
         return modes[rounding_mode], operands, attrs
