@@ -28,7 +28,11 @@ def test_concatenation_subsets_and_errors() -> None:
         both[8]
     part = data.Subset(both, [7, 0])
     assert list(part) == [(3, 9), (0, 0)]
-    assert part[[0]] == [(3, 9)]
+    with pytest.raises(TypeError):  # the dataset is asked for a list, and takes numbers
+        part[[0]]
+    tensors = data.TensorDataset(gw.arange(5))
+    few = data.Subset(data.Subset(tensors, [4, 3, 1]), [0, 2])
+    assert [t.tolist() for t in few[:]] == [t.tolist() for t in few[[0, 1]]] == [[4, 1]]
     with pytest.raises(ValueError, match="one length"):
         data.TensorDataset(gw.zeros(2), gw.zeros(3))
     with pytest.raises(NotImplementedError):

@@ -91,16 +91,23 @@ class Flattened(gw.nn.Module):
         return x.flatten()
 
 
+class Lengthened(gw.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return gw.cat([x, x])
+
+
 def test_parametrizations_are_added_assigned_and_removed() -> None:
     parametrize = gw.nn.utils.parametrize
     layer = gw.nn.Linear(2, 2)
     weight, start = layer.weight, layer.weight.tolist()
-    for _ in range(2):
-        parametrize.register_parametrization(layer, "weight", Doubled())
+    parametrize.register_parametrization(layer, "weight", Doubled())
+    assert layer.weight.tolist() == start
+    parametrize.register_parametrization(layer, "weight", Doubled())  # of what it is by now
+    assert layer.weight.tolist() == [[2 * w for w in row] for row in start]
     assert parametrize.is_parametrized(layer, "weight")
     assert not parametrize.is_parametrized(layer, "bias")
     assert parametrize.type_before_parametrizations(layer) is gw.nn.Linear
-    assert layer.weight.tolist() == start and isinstance(layer, gw.nn.Linear)
+    assert isinstance(layer, gw.nn.Linear)
     assert layer.parametrizations.weight.original is weight  # an optimizer may have it
     layer.weight = gw.ones(2, 2)
     assert weight.tolist() == [[0.25, 0.25], [0.25, 0.25]]
@@ -123,6 +130,9 @@ def test_a_parametrization_that_changes_the_shape_is_refused() -> None:
     layer = gw.nn.Linear(2, 2)
     with pytest.raises(ValueError, match="unsafe=True"):
         parametrize.register_parametrization(layer, "weight", Flattened())
+    parametrize.register_parametrization(layer, "bias", Doubled())
+    with pytest.raises(ValueError, match="unsafe=True"):
+        parametrize.register_parametrization(layer, "bias", Lengthened())
     with pytest.raises(ValueError, match="no parameter or buffer"):
         parametrize.register_parametrization(layer, "size", Doubled())
     with pytest.raises(ValueError, match="not parametrized"):

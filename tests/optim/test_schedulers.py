@@ -310,7 +310,9 @@ def test_a_schedule_goes_to_a_given_epoch() -> None:
     for name in names:
         _, jumped = stepped(SCHEDULES[name], 0)
         _, walked = stepped(SCHEDULES[name], 21)
-        jumped.step(21)
+        with pytest.warns(UserWarning, match="epoch parameter") as warned:
+            jumped.step(21)
+        assert warned[0].filename == __file__
         assert jumped.get_last_lr() == pytest.approx(walked.get_last_lr(), rel=1e-13)
 
 
@@ -371,3 +373,15 @@ def test_a_group_added_after_the_plateau_schedule() -> None:
     schedule.step(1.0)
     with pytest.raises(RuntimeError, match="1 parameter group"):
         schedule.step(1.0)
+
+
+def test_a_schedule_keeps_rates_that_are_tensors() -> None:
+    """They are those at the time it is made, whatever becomes of the tensor."""
+    for m in (gw, torch):
+        rate, highest = m.tensor(0.5), m.tensor(1.0)
+        optimizer = m.optim.SGD([m.zeros(1, requires_grad=True)], lr=rate, momentum=0.9)
+        schedule = m.optim.lr_scheduler.CyclicLR(optimizer, rate, highest)
+        rate.mul_(0.5)
+        highest.mul_(0.5)
+        assert [float(lr) for lr in schedule.base_lrs + schedule.max_lrs] == [0.5, 1.0]
+        assert float(optimizer.param_groups[0]["initial_lr"]) == 0.5

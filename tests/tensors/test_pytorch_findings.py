@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -164,3 +166,122 @@ def test_what_pytorch_refuses(call: Callable[[Any], Any]) -> None:
         call(torch)
     with pytest.raises((ValueError, IndexError)):
         call(gw)
+
+
+def test_an_empty_index_writes_nothing() -> None:
+    for m in (gw, torch):
+        x, nowhere, src = m.ones(2, 2), m.tensor([], dtype=m.int64), m.zeros(2, 2)
+        for written in (
+            m.scatter(x, 0, nowhere, src),
+            m.scatter_add(x, 1, nowhere, src),
+            m.scatter_reduce(x, 0, nowhere, src, "mean", include_self=False),
+            x.clone().scatter_(0, nowhere, 5.0),
+        ):
+            assert written.tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x, y: m.fmod(x, 2.3),  # 2.3 is no half: PyTorch divides by the nearest one
+        lambda m, x, y: x % -0.7,
+        lambda m, x, y: m.div(x, y, rounding_mode="trunc"),  # of a quotient that is a half
+        lambda m, x, y: x.clone().div_(y, rounding_mode="trunc"),
+        lambda m, x, y: x.div(0.7, rounding_mode="trunc"),
+    ],
+    ids=["fmod", "remainder", "trunc", "trunc_", "trunc_by_number"],
+)
+def test_whole_quotients_of_halves(function: Callable[..., Any], half: str) -> None:
+    found = []
+    for m in (gw, torch):
+        x = (m.arange(-300, 300, dtype=m.float32) / 7).to(getattr(m, half))
+        y = (m.arange(1, 601, dtype=m.float32) / 90).to(getattr(m, half))
+        found.append(function(m, x, y).tolist())
+        if m is gw:
+            found.append(gw.compile(lambda x, y: function(gw, x, y))(x, y).tolist())
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_of_two_reach_as_far_as_the_product(dtype: str) -> None:
+    found = []
+    for m in (gw, torch):
+        x = m.tensor([0.5, 3.0, 66.0, 1e-30, math.inf], dtype=getattr(m, dtype))
+        found.append(m.ldexp(x, m.tensor([128, -3, -150, 150, 3])).tolist())
+    assert found[0] == found[1]
+    x = gw.tensor([3.0], requires_grad=True)
+    gw.ldexp(x, gw.tensor([-3])).backward()
+    assert x.grad is not None and x.grad.tolist() == [0.125]
+
+
+def test_complex_log1p_keeps_its_real_part_near_zero() -> None:
+    z = [1e-10 + 1e-9j, 1e-200 + 0j, -0.4 + 0.2j, 3 + 4j, -3 + 0j]
+    ours = gw.log1p(gw.tensor(z, dtype=gw.complex128, requires_grad=True))
+    theirs = torch.log1p(torch.tensor(z, dtype=torch.complex128))
+    assert ours.real.tolist() == pytest.approx(theirs.real.tolist(), rel=1e-15, abs=0)
+    assert ours.imag.tolist() == pytest.approx(theirs.imag.tolist(), rel=1e-15, abs=0)
+    assert gw.gradcheck(gw.log1p, [gw.tensor(z[2:4], dtype=gw.complex128, requires_grad=True)])
+
+
+@pytest.mark.parametrize("half", [gw.float16, gw.bfloat16])
+def test_compiled_nan_to_num_of_halves(half: Any) -> None:
+    x = gw.tensor([math.inf, -math.inf, math.nan, 1.0], dtype=half)
+    assert gw.compile(gw.nan_to_num)(x).tolist() == gw.nan_to_num(x).tolist()
+
+
+@pytest.mark.parametrize("edge_order", [1, 2])
+def test_slopes_beside_an_infinite_sample(edge_order: int) -> None:
+    x = [2.0, -2.0, math.inf, math.inf, -math.inf, 3.0, -math.inf, 2.0, math.nan, 3.0, 1.0, 5.0]
+    (ours,) = gw.gradient(gw.tensor(x), spacing=0.5, edge_order=edge_order)
+    (theirs,) = torch.gradient(torch.tensor(x), spacing=0.5, edge_order=edge_order)
+    assert ours.tolist()[1:] == pytest.approx(theirs.tolist()[1:], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: [np.float64(1), 2.0],
+        lambda m: [[m.tensor(1.0, dtype=m.float64)], [2]],
+        lambda m: [m.tensor([1.0]), m.tensor([[2.0]])],  # each is one number
+        lambda m: [np.float32(1), 2.0],
+        lambda m: [np.float64(1), 2j],
+        lambda m: [1.0, 2],
+        lambda m: [1j, True],
+        lambda m: [[], []],
+    ],
+)
+def test_dtype_and_shape_of_a_list(make: Callable[[Any], Any]) -> None:
+    ours, theirs = gw.tensor(make(gw)), torch.tensor(make(torch))
+    assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.")
+    assert tuple(ours.shape) == tuple(theirs.shape) and ours.tolist() == theirs.tolist()
+
+
+def test_addr_promotes() -> None:
+    kinds = ["bool", "int16", "float16", "bfloat16", "float32", "complex64"]
+    for a, b, c in itertools.product(kinds, repeat=3):
+        found = []
+        for m in (gw, torch):
+            matrix, left, right = m.ones(2, 2), m.tensor([1.0, 2.0]), m.tensor([0.0, 3.0])
+            added = m.addr(
+                matrix.to(getattr(m, a)), left.to(getattr(m, b)), right.to(getattr(m, c))
+            )
+            found.append((str(added.dtype).rpartition(".")[2], added.tolist()))
+        assert found[0] == found[1], (a, b, c)
+
+
+def test_halves_beside_complex_numbers() -> None:
+    for m in (gw, torch):
+        half, whole = m.ones(1, dtype=m.float16), m.tensor([2 + 3j])
+        assert m.addcmul(half, half, whole).tolist() == [3 + 3j]
+
+
+def test_a_tolerance_of_gelsd() -> None:
+    for rcond in (0.1, 1.0, 1.5):
+        found = []
+        for m in (gw, torch):
+            a, b = m.tensor([[1.0, 0.0], [0.0, 0.05]]), m.tensor([[1.0], [1.0]])
+            solved = m.linalg.lstsq(a, b, rcond=rcond, driver="gelsd")
+            found.append((solved.rank.item(), solved.solution.flatten().tolist()))
+        assert found[0][0] == found[1][0]
+        assert found[0][1] == pytest.approx(found[1][1])

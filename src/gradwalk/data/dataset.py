@@ -94,7 +94,7 @@ class Subset(Dataset):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, (list, slice)):
             listed = index if isinstance(index, list) else range(len(self))[index]
-            return [self.dataset[self.indices[i]] for i in listed]
+            return self.dataset[[self.indices[i] for i in listed]]
         return self.dataset[self.indices[index]]
 
     def __len__(self) -> int:

@@ -28,6 +28,9 @@ from gradwalk.nn.constructors import declared
 from gradwalk.optim.cyclic import CyclicLR, OneCycleLR
 from gradwalk.optim.optimizer import Optimizer
 from gradwalk.optim.plateau import ReduceLROnPlateau
+from gradwalk.optim.schedule_base import (
+    EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING,
+)
 from gradwalk.optim.schedule_base import LRScheduler, per_group
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, SupportsFloat
 
 from gradwalk.nn.constructors import declared
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.schedule_base import LRScheduler, per_group
+from gradwalk.optim.schedule_base import LRScheduler, per_group, warn_of_epoch
 
 
 @declared
@@ -54,10 +54,13 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
         self._last_lr = self._rates()
 
-    def step(self, metrics: SupportsFloat) -> None:  # type: ignore[override]
+    def step(  # type: ignore[override]
+        self, metrics: SupportsFloat, epoch: int | None = None
+    ) -> None:
         """Note this epoch's loss, or another quantity; lower the rates if it stagnates."""
         current = float(metrics)
-        self.last_epoch += 1
+        warn_of_epoch(epoch)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current):
             self.best = current
             self.num_bad_epochs = 0

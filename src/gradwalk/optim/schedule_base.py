@@ -11,6 +11,10 @@ from typing import Any, TypeVar
 from gradwalk.engine.modes import state as modes
 from gradwalk.optim.optimizer import Optimizer
 
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` is deprecated: the rate is computed for that epoch "
+    "alone. Fix: call `scheduler.step()` once per epoch."
+)
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
@@ -27,6 +31,12 @@ def untraced(step: Step) -> Step:
         return step(self, *args, **keywords)
 
     return stepped  # type: ignore[return-value]
+
+
+def warn_of_epoch(epoch: int | None) -> None:
+    """Warn, as PyTorch does, the caller of a schedule's `step` that is given an epoch."""
+    if epoch is not None:
+        warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=4)
 
 
 class LRScheduler:
@@ -59,13 +69,13 @@ class LRScheduler:
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", _own(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"parameter group {i} has no initial_lr: to continue with last_epoch="
                     f"{last_epoch}, load the optimizer's state first"
                 )
-        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs: list[float] = [_own(g["initial_lr"]) for g in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._last_lr: list[float] = []
         self._initial_step()
@@ -109,6 +119,7 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=3,
             )
+        warn_of_epoch(epoch)
         self._step_count += 1
         self._advance(epoch)
 
@@ -158,7 +169,12 @@ def per_group(value: Any, optimizer: Optimizer, what: str) -> list[Any]:
     listed = list(value) if isinstance(value, (list, tuple)) else [value] * groups
     if len(listed) != groups:
         raise ValueError(f"{len(listed)} {what} for {groups} parameter groups")
-    return listed
+    return [_own(entry) for entry in listed]
+
+
+def _own(value: Any) -> Any:
+    """A number itself; of a rate that is a tensor a copy, which stays when the rate changes."""
+    return value.clone() if hasattr(value, "clone") else value
 
 
 def _as_before(own: Any, saved: Any) -> Any:

@@ -49,11 +49,11 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
             array = np.array(data, dtype=dtype)
         except ValueError as error:
             raise ValueError(f"this is not a rectangular block of numbers: {error}") from None
-        if dtype is None and (array.dtype == np.float64 or array.size == 0):
-            numpy_scalar = isinstance(data, np.generic)
-            array = array if numpy_scalar and array.size else array.astype(get_default_dtype())
-        elif dtype is None and is_complex_dtype(array.dtype) and not isinstance(data, np.generic):
-            array = array.astype(complex_of(get_default_dtype()))
+        if dtype is None and array.size == 0:
+            array = array.astype(get_default_dtype())
+        elif dtype is None and array.dtype in _WIDE and not _has_wide(data):
+            usual = get_default_dtype()
+            array = array.astype(complex_of(usual) if is_complex_dtype(array.dtype) else usual)
     if array.dtype.kind in "OUSMmV" and not is_floating(array.dtype):
         raise TypeError(f"a tensor cannot hold {type(data).__name__} data ({array.dtype})")
     category(array.dtype)
@@ -71,8 +71,20 @@ def _plain(data: Any) -> Any:
         )
     if isinstance(data, Tensor):
         data._leaves_as("tensor([...])")
-        return data._array
+        # One element is a number, whatever its shape is.
+        return data._array.reshape(()) if data._array.size == 1 else data._array
     return data
+
+
+# What NumPy makes of Python's numbers; PyTorch makes the default dtype of them.
+_WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
+
+
+def _has_wide(data: Any) -> bool:
+    """Whether an array or a number of NumPy's in nested lists is so wide itself."""
+    if isinstance(data, list):
+        return any(map(_has_wide, data))
+    return hasattr(data, "dtype") and data.dtype in _WIDE
 
 
 @makes_leaf

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gradwalk.compiler.ir.loops import loop
 from gradwalk.compiler.ir.program import Args, Builder, Call, Rewritten, Term, rewrites
 from gradwalk.ops.core.dtypes import float32, is_half
-from gradwalk.ops.core.halves import moves
+from gradwalk.ops.core.halves import beside_halves, half_of, moves
 from gradwalk.ops.shape.reshaping import cast
 
 
@@ -19,7 +19,10 @@ def widen_halves(call: Call, args: Args, build: Builder) -> Rewritten:
         return None
     if not any(is_half(term.dtype) for term in (*call.terms, *call.outputs)):
         return None
-    wide = [_as(build, a, float32) if isinstance(a, Term) and is_half(a.dtype) else a for a in args]
+    given = beside_halves(call.op.name, args, half_of(call.terms))
+    wide = [
+        _as(build, a, float32) if isinstance(a, Term) and is_half(a.dtype) else a for a in given
+    ]
     metas = [(t.shape, float32 if is_half(t.dtype) else t.dtype) for t in call.outputs]
     made = build.apply_as(call.op, wide, call.attrs, metas)
     outputs = made if call.op.multiple else (made,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -91,7 +91,8 @@ def register_parametrization(
 ) -> Module:
     """Make a parameter or buffer of `module` the result of a function: a module.
 
-    If the function has `right_inverse`, the tensor keeps its value.
+    If the function has `right_inverse`, the tensor keeps its value. A further function is applied
+    to the result of those before it, which stays as it is.
 
     >>> import gradwalk as gw
     >>> class Positive(gw.nn.Module):
@@ -104,11 +105,11 @@ def register_parametrization(
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        listed = module.parametrizations[tensor_name]
-        if hasattr(parametrization, "right_inverse"):
-            with no_grad():
-                listed.right_inverse(parametrization.right_inverse(getattr(module, tensor_name)))
+        listed, present = module.parametrizations[tensor_name], getattr(module, tensor_name)
+        if not unsafe:
+            _check(lambda: parametrization(present), present, tensor_name)
         listed.append(parametrization)
+        listed.unsafe = listed.unsafe or unsafe
         return module
     original: Tensor | None = module._parameters.get(tensor_name)
     if original is None:
@@ -135,7 +136,7 @@ def _set_class(module: Module) -> None:
     module.__class__ = kind
 
 
-def _check(made: ParametrizationList, original: Tensor, name: str) -> None:
+def _check(made: Callable[[], Tensor], original: Tensor, name: str) -> None:
     with no_grad():
         value = made()
     if value.shape != original.shape or value.dtype != original.dtype:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import float32, is_floating, is_half
+from gradwalk.ops.core.dtypes import float32, has_gradients, is_floating, is_half
 
 # Sums of products. Their gradients are such sums too, of the halves as they are: a device has units
 # that multiply halves and add in float32. The rules of all other ops are computed in float32.
@@ -39,6 +39,9 @@ _OF_PRODUCTS = frozenset(
         *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     }
 )
+# A number beside halves stays as wide as it is. But as in PyTorch it is a half before these: what
+# it is rounded by is multiplied by the quotient.
+_BY_HALVES = frozenset({"fmod", "remainder"})
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -48,12 +51,20 @@ def moves(op: Any) -> bool:
 
 
 def half_of(operands: Sequence[Any]) -> np.dtype[Any] | None:
-    """The half dtype that operands compute to; None beside a wider float, or without halves."""
-    found = {x.dtype for x in operands if hasattr(x, "dtype") and is_floating(x.dtype)}
+    """The half dtype that operands compute to; None beside a wider float or a complex number, or
+    without halves."""
+    found = {x.dtype for x in operands if hasattr(x, "dtype") and has_gradients(x.dtype)}
     if len(found) != 1:
         return None
     (dtype,) = found
     return dtype if is_half(dtype) else None
+
+
+def beside_halves(name: str, operands: Sequence[Any], half: np.dtype[Any] | None) -> Sequence[Any]:
+    """The operands of an op, numbers among them as halves if the op wants that."""
+    if half is None or name not in _BY_HALVES:
+        return operands
+    return [float(half.type(a)) if isinstance(a, float) else a for a in operands]
 
 
 def computed(op: Any, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -61,8 +72,8 @@ def computed(op: Any, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
     only backward reads, stay wide."""
     if moves(op):
         return op.forward(*arrays, **attrs)
-    result = op.forward(*map(widened, arrays), **attrs)
     half = half_of(arrays)
+    result = op.forward(*map(widened, beside_halves(op.name, arrays, half)), **attrs)
     if half is None:
         return result
     if not (op.multiple or op.residuals):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, has_gradients, int64, is_floating, result_dtype
+from gradwalk.ops.core.halves import half_of
 from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import IN_PLACE, SPECIAL, Change, public
 from gradwalk.ops.elementwise import complex_numbers
@@ -62,7 +63,16 @@ class Rounding(Op):
         modes = {None: self, "trunc": div_trunc, "floor": div_floor}
         if rounding_mode not in modes:
             raise ValueError(f"rounding_mode is None, 'trunc' or 'floor', not {rounding_mode!r}")
-        return modes[rounding_mode], *self._by_name(args, attrs)
+        operands, attrs = self._by_name(args, attrs)
+        halves = rounding_mode == "trunc" and half_of(operands) is not None
+        if halves and _elements(operands[1]) > 1:
+            # The quotient of halves is a half before it is cut; by a number it is not.
+            return trunc, (Op.__call__(self, *operands, **attrs),), {}
+        return modes[rounding_mode], operands, attrs
+
+
+def _elements(y: Any) -> int:
+    return math.prod(getattr(y, "shape", ()))
 
 
 add = elementwise(
@@ -300,6 +310,16 @@ def _round_number(x: float, decimals: int) -> float:
 
 _BOTH = "gradwalk special"
 
+
+def _complex_log1p_forward(x: Any) -> Any:
+    """NumPy's loses the real part near 0: it takes the logarithm of |1 + x| itself."""
+    near = np.abs(x) < 0.5
+    part = np.where(near, x, 0)
+    out = np.array(np.log1p(x))
+    out.real = np.where(near, np.log1p(part.real * (2 + part.real) + part.imag**2) / 2, out.real)
+    return out
+
+
 exp = unary("exp", np.exp, lambda out: out, "eˣ.", on_complex=True)
 exp2 = unary(
     "exp2", np.exp2, lambda out: out * math.log(2), "2ˣ.", on_complex=True, namespaces=_BOTH
@@ -318,7 +338,12 @@ log1p = unary(
     np.log1p,
     lambda g, x: g / (1 + x),
     "Log(1 + x), exact near 0.",
-    on_complex=True,
+    on_complex=elementwise(
+        "complex_log1p",
+        _complex_log1p_forward,
+        vjp=[lambda g, x: g / (1 + x)],
+        on_complex=True,
+    ),
     namespaces=_BOTH,
 )
 log2 = unary(

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import category, int32, is_floating
+from gradwalk.ops.core.dtypes import category, int32, is_complex_dtype, is_floating
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op, define, elementwise
 from gradwalk.ops.core.public import IN_PLACE, public
 from gradwalk.ops.elementwise import arithmetic
 from gradwalk.ops.elementwise.arithmetic import exp2
 from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.shape.reshaping import cast
 
 MantissaExponent = namedtuple("MantissaExponent", "mantissa exponent")
 
@@ -92,4 +93,11 @@ def ldexp(input: Any, other: Any) -> Any:
     >>> gw.ldexp(gw.tensor([1.0, 3.0]), gw.tensor([1, 2]))
     tensor([ 2., 12.])
     """
-    return input * arithmetic.pow_op(2.0, other)
+    number = not hasattr(other, "dtype")
+    if number or category(other.dtype) > 1 or is_complex_dtype(input.dtype):
+        return input * arithmetic.pow_op(2.0, other)
+    base = input if is_floating(input.dtype) else input * 1.0
+    # In two steps, since 2^other overflows before the product does.
+    exponent = cast(other, dtype=base.dtype)
+    step = arithmetic.floor(exponent / 2)
+    return base * exp2(step) * exp2(exponent - step)

@@ -297,6 +297,8 @@ def scatter_index(
     name: str, x: Any, dim: int, index: Any, src: Any
 ) -> tuple[Index, list[Any], Any]:
     """The subscript that `scatter` writes at, and the values it writes."""
+    if not math.prod(index.shape):  # an empty index writes nothing, whatever the ranks
+        index = reshape(index, shape=(0,) * x.ndim)
     _check_index(name, x, index)
     fixed, arrays = along(index, normal_axis(dim, x.ndim))
     if getattr(src, "ndim", 0) and tuple(src.shape) != tuple(index.shape):

@@ -109,7 +109,9 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     right = unsqueeze(B, -1) if vectors else B
     if right.shape[-2] != rows:
         raise ValueError(f"lstsq: A has {rows} rows, B of shape {tuple(B.shape)} has others")
-    tolerance = None if chosen == "gels" else rcond
+    # LAPACK's gelsd takes a tolerance of 1 or more for none.
+    ignored = chosen == "gels" or (chosen == "gelsd" and rcond is not None and rcond >= 1)
+    tolerance = None if ignored else rcond
     solution = pinv(A, rtol=tolerance) @ right
     plain = A.detach() if hasattr(A, "detach") else A
     rank = matrix_rank(plain, rtol=tolerance)

@@ -63,8 +63,12 @@ def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
         slopes = diff(x, dim=axis) / step
     left, right = part(slopes, 0, count - 1), part(slopes, 1, count)
     change = (right - left) * share
+    if getattr(step, "ndim", 0):
+        middle = left + change
+    else:  # without the sample between them: it may be infinite
+        middle = (part(x, 2, count + 1) - part(x, 0, count - 1)) / (2 * step)
     first, last = part(slopes, 0, 1), part(slopes, count - 1, count)
     if edge_order == 2:  # continue the change of the slope
         first = first - part(change, 0, 1)
         last = last + part((right - left) * (1 - share), count - 2, count - 1)
-    return cat([first, left + change, last], axis)
+    return cat([first, middle, last], axis)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import result_dtype
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.linear.matmul import addmm
@@ -16,6 +17,7 @@ from gradwalk.ops.shape import reshaping
 from gradwalk.ops.shape.rearranging import atleast_1d, diag, roll, tensor_split
 from gradwalk.ops.shape.reshaping import (
     broadcast_to,
+    cast,
     cat,
     normal_axis,
     pad,
@@ -154,6 +156,10 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 @rounds_once
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × the outer product of two vectors."""
+    dtype = result_dtype([input, vec1, vec2])  # addmm has none for operands that differ
+    input, vec1, vec2 = (
+        x if x.dtype == dtype else cast(x, dtype=dtype) for x in (input, vec1, vec2)
+    )
     column, row = reshape(vec1, shape=(vec1.shape[0], 1)), reshape(vec2, shape=(1, vec2.shape[0]))
     return addmm(input, column, row, beta=beta, alpha=alpha)
 

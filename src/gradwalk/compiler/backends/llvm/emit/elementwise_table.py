@@ -27,7 +27,14 @@ from gradwalk.compiler.backends.llvm.emit.functions import (
 from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import ELEMENTS, Type, Vector
 from gradwalk.compiler.backends.llvm.errors import NoKernel
-from gradwalk.ops.core.dtypes import get_default_dtype, held_by, is_floating, is_half, result_dtype
+from gradwalk.ops.core.dtypes import (
+    finfo,
+    get_default_dtype,
+    held_by,
+    is_floating,
+    is_half,
+    result_dtype,
+)
 from gradwalk.ops.core.op import Op
 
 Dtype = np.dtype[Any]
@@ -237,7 +244,7 @@ def _heaviside(x: Vector, values: Vector) -> Vector:
 def _nan_to_num(x: Vector, nan: float | None, posinf: float | None, neginf: float | None) -> Vector:
     if not x.type.is_float:
         return x
-    largest = float(np.finfo(x.type.dtype).max)
+    largest = float(finfo(x.type.dtype).max)
     upper = largest if posinf is None else posinf
     lower = -largest if neginf is None else neginf
     out = x.compare("eq", math.inf).choose(x.constant(upper), x)

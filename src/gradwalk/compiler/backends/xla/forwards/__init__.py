@@ -25,7 +25,7 @@ from gradwalk.compiler.backends.xla.forwards import (
 from gradwalk.compiler.backends.xla.forwards.promotion import is_plain
 from gradwalk.compiler.functional.whole_ops import PLAIN
 from gradwalk.ops.core.dtypes import float32, is_half
-from gradwalk.ops.core.halves import MOVES, PRODUCTS, half_of, narrowed
+from gradwalk.ops.core.halves import MOVES, PRODUCTS, beside_halves, half_of, narrowed
 
 
 def _rounding_once(name: str, forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,7 +35,7 @@ def _rounding_once(name: str, forward: Callable[..., Any]) -> Callable[..., Any]
         if not any(hasattr(x, "dtype") and is_half(x.dtype) for x in operands):
             return forward(*operands, **attrs)
         half = half_of([x for x in operands if not is_plain(x)])
-        result = forward(*map(_widened, operands), **attrs)
+        result = forward(*map(_widened, beside_halves(name, operands, half)), **attrs)
         if half is None:
             return result
         return jax.tree.map(lambda x: narrowed(x, half), result)
