@@ -132,7 +132,7 @@ def _statistics_shape(x: Shape, *, axes: Shape, **_: Any) -> tuple[Shape, Shape,
 
 standardize_forward = _plain(
     "standardize_forward",
-    lambda x, *, axes, eps, center: _full(
+    lambda x, *, axes, eps, center: full_statistics(
         standardize.forward(x, axes=axes, eps=eps, center=center)
     ),
     "out mean rstd",
@@ -156,10 +156,10 @@ moments = _plain(
 )
 
 
-def _full(found: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def full_statistics(found: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """The mean of what is not centred is one zero: as large as the other statistics."""
     out, mean, rstd = found
-    return out, np.broadcast_to(mean, rstd.shape), rstd
+    return (out, mean if mean.shape == rstd.shape else np.broadcast_to(mean, rstd.shape), rstd)
 
 
 # -- activations -----------------------------------------------------------------------------------
