@@ -106,6 +106,13 @@ def tensor_of(inner: Any) -> Any:
     return inner if hasattr(inner, "_array") else wrap(inner)
 
 
+def _is_followed(operand: Any) -> bool:
+    """Whether an outer transform may follow an operand: its values are not a plain array."""
+    if isinstance(operand, BatchedArray):
+        return operand.term.inner.__class__ is not np.ndarray
+    return isinstance(operand, AbstractArray)
+
+
 def _followed(operand: Any) -> Any:
     """An operand beside one that an outer transform follows: a tensor as well."""
     if operand.__class__ is not Lanes:
@@ -129,6 +136,8 @@ class Level(Machine):
     def check_open(self) -> None:
         """Raise if the vmap is over."""
         level = current().level
+        if level is self:
+            return
         while level is not None and level.depth > self.depth:
             level = level.outer
         if level is not self:
@@ -198,6 +207,8 @@ class Level(Machine):
 
     def inner_of(self, result: Any) -> Any:
         """What lanes hold of a tensor or array: the tensor only if something follows it."""
+        if result.__class__ is np.ndarray:
+            return result
         if hasattr(result, "_array"):
             here = current()
             if here.tracer is not None:
@@ -239,7 +250,7 @@ class Level(Machine):
     def compute(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """An op on arrays, as the engine computes while it records nothing; the transforms around
         the vmap follow it all the same."""
-        if current().grad_enabled is self.recording:
+        if current().grad_enabled is self.recording or not any(map(_is_followed, operands)):
             return self._compute(op, operands, attrs)
         with set_grad_enabled(self.recording):
             return self._compute(op, operands, attrs)
@@ -260,8 +271,12 @@ class Level(Machine):
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Lanes of op(*args), by the batching rule of its family."""
-        batched = any(a.__class__ is Lanes and a.batched for a in args)
-        if any(a.__class__ is Lanes and hasattr(a.inner, "_array") for a in args):
+        batched = followed = False
+        for a in args:
+            if a.__class__ is Lanes:
+                batched = batched or a.batched
+                followed = followed or hasattr(a.inner, "_array")
+        if followed:
             args = [_followed(a) for a in args]
         if not batched:
             made = op(*[a.inner if a.__class__ is Lanes else a for a in args], **attrs)
