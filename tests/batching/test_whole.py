@@ -22,6 +22,10 @@ CASES: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
     "without_weight": (lambda x: f.layer_norm(x, FEATURES), (ROWS,)),
     "gelu": (f.gelu, (ROWS,)),
     "gelu_tanh": (lambda x: f.gelu(x, approximate="tanh"), (ROWS,)),
+    "cross_entropy": (
+        lambda x: f.cross_entropy(x, gw.tensor([0, 5, -100, 2]), reduction="sum"),
+        (ROWS,),
+    ),
     "attention": (
         lambda q, k, v: f.scaled_dot_product_attention(q, k, v, is_causal=True),
         ((1, 2, TIME, WIDTH),) * 3,
@@ -72,6 +76,7 @@ def test_gradients_are_those_of_a_loop(name: str, shared: str) -> None:
         ("layer_norm", ["standardize_affine_forward", "standardize_affine_backward"]),
         ("attention", ["attention_forward", "attention_backward"]),
         ("gelu", ["gelu_forward", "mul"]),
+        ("cross_entropy", ["cross_entropy_forward", "cross_entropy_backward"]),
     ],
 )
 def test_forward_and_gradient_are_one_op_each(

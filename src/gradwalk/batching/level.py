@@ -106,13 +106,6 @@ def tensor_of(inner: Any) -> Any:
     return inner if hasattr(inner, "_array") else wrap(inner)
 
 
-def _is_followed(operand: Any) -> bool:
-    """Whether an outer transform may follow an operand: its values are not a plain array."""
-    if isinstance(operand, BatchedArray):
-        return operand.term.inner.__class__ is not np.ndarray
-    return isinstance(operand, AbstractArray)
-
-
 def _followed(operand: Any) -> Any:
     """An operand beside one that an outer transform follows: a tensor as well."""
     if operand.__class__ is not Lanes:
@@ -132,6 +125,8 @@ class Level(Machine):
         self.depth: int = 1 if outer is None else outer.depth + 1
         self.recording = current().grad_enabled  # whether a transform around this vmap records
         self.device: Any = device_of(None)
+        # Whether all lanes so far are NumPy's arrays, which no transform around this vmap follows.
+        self.plain = True
 
     def check_open(self) -> None:
         """Raise if the vmap is over."""
@@ -164,10 +159,14 @@ class Level(Machine):
                     "a tensor of an inner vmap is used outside of it",
                     "return it from the function of that vmap.",
                 )
-        return Lanes(thing if isinstance(thing, AbstractArray) else np.asarray(thing), False)
+        if not isinstance(thing, AbstractArray):
+            return Lanes(np.asarray(thing), False)
+        self.plain = False
+        return Lanes(thing, False)
 
     def batched(self, inner: Any) -> BatchedArray:
         """The array of values that differ between samples, along the first axis of `inner`."""
+        self.plain = self.plain and inner.__class__ is np.ndarray
         return BatchedArray(self, Lanes(inner, True))
 
     def check_target(self, target: Any, op: Op) -> None:
@@ -213,9 +212,14 @@ class Level(Machine):
             here = current()
             if here.tracer is not None:
                 here.tracer.capture(result)
-                return result if result.requires_grad else result._array
-            return result if result.requires_grad or here.watcher is not None else result._array
-        return result if is_array(result) else np.asarray(result)
+            elif here.watcher is not None:
+                self.plain = False
+                return result
+            result = result if result.requires_grad else result._array
+        elif not is_array(result):
+            result = np.asarray(result)
+        self.plain = self.plain and result.__class__ is np.ndarray
+        return result
 
     def filled(self, shape: Shape, dtype: np.dtype[Any], number: Any) -> BatchedArray:
         """An array filled with one number, or with one of each sample."""
@@ -225,10 +229,15 @@ class Level(Machine):
 
     def values(self, op: Op, operands: Sequence[Any]) -> list[Any]:
         """The operands of an op as lanes and plain numbers."""
-        return [
-            self._lanes(o) if isinstance(o, (AbstractArray, np.ndarray, np.generic)) else o
-            for o in operands
-        ]
+        found = []
+        self.check_open()
+        for o in operands:
+            if o.__class__ is BatchedArray and o.base is None and o.machine is self:
+                o = o._term  # a view asks its owner, and an array of another vmap whether it may
+            elif isinstance(o, (AbstractArray, np.ndarray, np.generic)):
+                o = self._lanes(o)
+            found.append(o)
+        return found
 
     def layout(
         self, op: Op, attrs: dict[str, Any], arrays: Sequence[FunctionalArray], shape: Shape
@@ -250,7 +259,7 @@ class Level(Machine):
     def compute(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """An op on arrays, as the engine computes while it records nothing; the transforms around
         the vmap follow it all the same."""
-        if current().grad_enabled is self.recording or not any(map(_is_followed, operands)):
+        if self.plain or current().grad_enabled is self.recording:
             return self._compute(op, operands, attrs)
         with set_grad_enabled(self.recording):
             return self._compute(op, operands, attrs)
@@ -271,12 +280,9 @@ class Level(Machine):
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Lanes of op(*args), by the batching rule of its family."""
-        batched = followed = False
-        for a in args:
-            if a.__class__ is Lanes:
-                batched = batched or a.batched
-                followed = followed or hasattr(a.inner, "_array")
-        if followed:
+        lanes = [a for a in args if a.__class__ is Lanes]
+        batched = any(a.batched for a in lanes)
+        if not self.plain and any(hasattr(a.inner, "_array") for a in lanes):
             args = [_followed(a) for a in args]
         if not batched:
             made = op(*[a.inner if a.__class__ is Lanes else a for a in args], **attrs)

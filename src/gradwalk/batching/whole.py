@@ -12,8 +12,9 @@ from gradwalk.compiler.functional import whole_ops
 from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.elementwise.activation import gelu_exact, gelu_tanh
 from gradwalk.ops.network.attention import attention_op
-from gradwalk.ops.network.normalization import standardize_affine
+from gradwalk.ops.network.normalization import standardize, standardize_affine
 from gradwalk.ops.network.pooling import max_pool
+from gradwalk.ops.network.softmax import cross_entropy_op
 from gradwalk.tensors.single_calls import SingleCall
 
 
@@ -122,6 +123,22 @@ def _affine_rule(
     )
 
 
+# -- cross entropy ---------------------------------------------------------------------------------
+
+_entropy = cross_entropy_op.rules[0]
+assert _entropy is not None
+_entropy_rule = _entropy.function
+
+cross_entropy_forward = _plain(cross_entropy_op, "loss probabilities")
+cross_entropy_backward = define(
+    "cross_entropy_backward",
+    lambda g, target, probabilities, *, ignore_index: _entropy_rule(
+        g, target, probabilities, ignore_index
+    ),
+    vjp=[None] * 3,
+)
+
+
 # -- activations -----------------------------------------------------------------------------------
 
 
@@ -137,7 +154,7 @@ _ACTIVATIONS = {like: _activation(like) for like in (gelu_exact, gelu_tanh)}
 # -- the composites --------------------------------------------------------------------------------
 
 WHOLE: dict[Op, Op] = {
-    **whole_ops.WHOLE,
+    standardize: whole_ops.WHOLE[standardize],
     **{like: whole for like, (_, whole) in _ACTIVATIONS.items()},
     attention_op: _whole(
         attention_op,
@@ -154,6 +171,19 @@ WHOLE: dict[Op, Op] = {
         ),
         "mean rstd",
         joint=_affine_rule,
+    ),
+    cross_entropy_op: _whole(
+        cross_entropy_op,
+        lambda logits, target, *, ignore_index: cross_entropy_forward(
+            logits, target, ignore_index=ignore_index
+        ),
+        "probabilities",
+        vjp=[
+            lambda g, target, probabilities, ignore_index: cross_entropy_backward(
+                g, target, probabilities, ignore_index=ignore_index
+            ),
+            None,
+        ],
     ),
     max_pool: _whole(
         max_pool,
@@ -173,8 +203,7 @@ RULES.update({
     **dict.fromkeys((attention_forward, attention_backward), side_by_side),
     **dict.fromkeys(_NORMALIZED, normalize),
     affine_backward: pull_normalized,
-    whole_ops.cross_entropy_forward: parted_rows,
-    whole_ops.cross_entropy_backward: parted_rows,
+    **dict.fromkeys((cross_entropy_forward, cross_entropy_backward), parted_rows),
 })  # fmt: skip
 
 for _op in (*_BOTH, *_NORMALIZED, affine_backward):
