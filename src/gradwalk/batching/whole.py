@@ -9,6 +9,7 @@ from gradwalk.batching.rules import RULES
 from gradwalk.batching.rules.elementwise import elementwise, side_by_side
 from gradwalk.batching.rules.network import normalize, parted_rows, pull_normalized
 from gradwalk.compiler.functional import whole_ops
+from gradwalk.compiler.functional.whole_ops import in_another_form
 from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.elementwise.activation import gelu_exact, gelu_tanh
 from gradwalk.ops.network.attention import attention_op
@@ -22,14 +23,6 @@ def _plain(op: Op, outputs: str, forward: Any = None) -> Op:
     """The forward of a composite as an op without a gradient: residuals are outputs."""
     count = len(op.inputs)
     return define(f"{op.name}_forward", forward or op.forward, outputs=outputs, vjp=[None] * count)
-
-
-def _whole(like: Op, forward: Any, residuals: str, **rule: Any) -> Op:
-    """A composite with another forward and another rule."""
-    return define(
-        like.name, forward, residuals=residuals, shape=like.shape, expand=like.expand,
-        promotes=like.promotes, to_float=like.to_float, formula=like.formula, **rule,
-    )  # fmt: skip
 
 
 # -- pooling ---------------------------------------------------------------------------------------
@@ -145,7 +138,7 @@ cross_entropy_backward = define(
 def _activation(like: Op) -> tuple[Op, Op]:
     """The op that computes the value and the slope at once, and the composite made of it."""
     both = _plain(like, "out slope")
-    return both, _whole(like, lambda x: both(x), "slope", vjp=[lambda g, slope: g * slope])
+    return both, in_another_form(like, lambda x: both(x), "slope", vjp=[lambda g, slope: g * slope])
 
 
 _ACTIVATIONS = {like: _activation(like) for like in (gelu_exact, gelu_tanh)}
@@ -156,7 +149,7 @@ _ACTIVATIONS = {like: _activation(like) for like in (gelu_exact, gelu_tanh)}
 WHOLE: dict[Op, Op] = {
     standardize: whole_ops.WHOLE[standardize],
     **{like: whole for like, (_, whole) in _ACTIVATIONS.items()},
-    attention_op: _whole(
+    attention_op: in_another_form(
         attention_op,
         lambda query, key, value, *, scale, causal: attention_forward(
             query, key, value, scale=scale, causal=causal
@@ -164,7 +157,7 @@ WHOLE: dict[Op, Op] = {
         "weights",
         joint=_attention_rule,
     ),
-    standardize_affine: _whole(
+    standardize_affine: in_another_form(
         standardize_affine,
         lambda x, weight, bias, *, axes, eps, center: affine_forward(
             x, weight, bias, axes=axes, eps=eps, center=center
@@ -172,7 +165,7 @@ WHOLE: dict[Op, Op] = {
         "mean rstd",
         joint=_affine_rule,
     ),
-    cross_entropy_op: _whole(
+    cross_entropy_op: in_another_form(
         cross_entropy_op,
         lambda logits, target, *, ignore_index: cross_entropy_forward(
             logits, target, ignore_index=ignore_index
@@ -185,7 +178,7 @@ WHOLE: dict[Op, Op] = {
             None,
         ],
     ),
-    max_pool: _whole(
+    max_pool: in_another_form(
         max_pool,
         lambda x, *, kernel, out, stride, padding, dilation: max_pool_forward(
             x, kernel=kernel, out=out, stride=stride, padding=padding, dilation=dilation
