@@ -34,7 +34,10 @@ REFUSED = {
          "nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss"), NUMBERS,
     ),
     **dict.fromkeys(("as_strided", "as_strided_copy"), MEMORY),
-    **dict.fromkeys(("nn.functional.batch_norm", "nn.functional.instance_norm"), STATISTICS),
+    **dict.fromkeys(
+        ("native_batch_norm", "nn.functional.batch_norm", "nn.functional.instance_norm"),
+        STATISTICS,
+    ),
 }  # fmt: skip
 # PyTorch's vmap fills every sample at the indices of all samples if they share the tensor.
 WRONG_IN_PYTORCH = {("index_fill", "others")}

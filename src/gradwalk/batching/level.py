@@ -125,10 +125,14 @@ class Level(Machine):
         self.depth: int = 1 if outer is None else outer.depth + 1
         self.recording = current().grad_enabled  # whether a transform around this vmap records
         self.device: Any = device_of(None)
+        # Whether all lanes so far are NumPy's arrays, which no transform around this vmap follows.
+        self.plain = True
 
     def check_open(self) -> None:
         """Raise if the vmap is over."""
         level = current().level
+        if level is self:
+            return
         while level is not None and level.depth > self.depth:
             level = level.outer
         if level is not self:
@@ -155,10 +159,14 @@ class Level(Machine):
                     "a tensor of an inner vmap is used outside of it",
                     "return it from the function of that vmap.",
                 )
-        return Lanes(thing if isinstance(thing, AbstractArray) else np.asarray(thing), False)
+        if not isinstance(thing, AbstractArray):
+            return Lanes(np.asarray(thing), False)
+        self.plain = False
+        return Lanes(thing, False)
 
     def batched(self, inner: Any) -> BatchedArray:
         """The array of values that differ between samples, along the first axis of `inner`."""
+        self.plain = self.plain and inner.__class__ is np.ndarray
         return BatchedArray(self, Lanes(inner, True))
 
     def check_target(self, target: Any, op: Op) -> None:
@@ -198,13 +206,20 @@ class Level(Machine):
 
     def inner_of(self, result: Any) -> Any:
         """What lanes hold of a tensor or array: the tensor only if something follows it."""
+        if result.__class__ is np.ndarray:
+            return result
         if hasattr(result, "_array"):
             here = current()
             if here.tracer is not None:
                 here.tracer.capture(result)
-                return result if result.requires_grad else result._array
-            return result if result.requires_grad or here.watcher is not None else result._array
-        return result if is_array(result) else np.asarray(result)
+            elif here.watcher is not None:
+                self.plain = False
+                return result
+            result = result if result.requires_grad else result._array
+        elif not is_array(result):
+            result = np.asarray(result)
+        self.plain = self.plain and result.__class__ is np.ndarray
+        return result
 
     def filled(self, shape: Shape, dtype: np.dtype[Any], number: Any) -> BatchedArray:
         """An array filled with one number, or with one of each sample."""
@@ -214,10 +229,15 @@ class Level(Machine):
 
     def values(self, op: Op, operands: Sequence[Any]) -> list[Any]:
         """The operands of an op as lanes and plain numbers."""
-        return [
-            self._lanes(o) if isinstance(o, (AbstractArray, np.ndarray, np.generic)) else o
-            for o in operands
-        ]
+        found = []
+        self.check_open()
+        for o in operands:
+            if o.__class__ is BatchedArray and o.base is None and o.machine is self:
+                o = o._term  # a view asks its owner, and an array of another vmap whether it may
+            elif isinstance(o, (AbstractArray, np.ndarray, np.generic)):
+                o = self._lanes(o)
+            found.append(o)
+        return found
 
     def layout(
         self, op: Op, attrs: dict[str, Any], arrays: Sequence[FunctionalArray], shape: Shape
@@ -239,7 +259,7 @@ class Level(Machine):
     def compute(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """An op on arrays, as the engine computes while it records nothing; the transforms around
         the vmap follow it all the same."""
-        if current().grad_enabled is self.recording:
+        if self.plain or current().grad_enabled is self.recording:
             return self._compute(op, operands, attrs)
         with set_grad_enabled(self.recording):
             return self._compute(op, operands, attrs)
@@ -260,8 +280,9 @@ class Level(Machine):
 
     def call(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Lanes of op(*args), by the batching rule of its family."""
-        batched = any(a.__class__ is Lanes and a.batched for a in args)
-        if any(a.__class__ is Lanes and hasattr(a.inner, "_array") for a in args):
+        lanes = [a for a in args if a.__class__ is Lanes]
+        batched = any(a.batched for a in lanes)
+        if not self.plain and any(hasattr(a.inner, "_array") for a in lanes):
             args = [_followed(a) for a in args]
         if not batched:
             made = op(*[a.inner if a.__class__ is Lanes else a for a in args], **attrs)

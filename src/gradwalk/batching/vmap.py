@@ -75,7 +75,7 @@ def vmap(
         try:
             result = function(*rebuild(args, iter(inside)), **keywords)
             out = flat_dims(f"vmap({name}): out_dims", "the result", out_dims, result)
-            mapped = list(zip(inside, tensors, dims, strict=True))
+            mapped = {id(s): (t, d) for s, t, d in zip(inside, tensors, dims, strict=True)}
             made = []
             for r, d in zip(leaves(result), out, strict=True):
                 given = _given(r, d, mapped)
@@ -169,13 +169,14 @@ def _cut(tensor: Any, dim: int | None, start: int, stop: int) -> Any:
 # -- results ---------------------------------------------------------------------------------------
 
 
-def _given(result: Any, dim: int | None, mapped: list[tuple[Any, Any, int | None]]) -> Any:
-    """The argument that the function returned as it is, its samples along the same dimension."""
-    for stand_in, tensor, own in mapped:
-        if result is stand_in and dim is not None and own is not None:
-            same = -tensor.ndim <= dim < tensor.ndim and dim % tensor.ndim == own % tensor.ndim
-            return tensor if same else None
-    return None
+def _given(result: Any, dim: int | None, mapped: dict[int, tuple[Any, int | None]]) -> Any:
+    """The argument that the function returned as it is, its samples along the same dimension;
+    `mapped` has the arguments by the ids of their stand-ins."""
+    tensor, own = mapped.get(id(result), (None, None))
+    if dim is None or own is None:
+        return None
+    same = -tensor.ndim <= dim < tensor.ndim and dim % tensor.ndim == own % tensor.ndim
+    return tensor if same else None
 
 
 def _outside(name: str, level: Level, result: Any, dim: int | None) -> Any:

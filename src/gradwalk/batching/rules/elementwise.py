@@ -11,8 +11,10 @@ from gradwalk.ops.core.op import Op
 
 def elementwise(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
     """Operands broadcast from the last axis, so batched ones get axes between."""
-    rank = max([a.ndim for a in args if a.__class__ is Lanes])
-    return op(*[aligned(a, rank) for a in args], **attrs)
+    ranks = {len(a.shape) for a in args if a.__class__ is Lanes}
+    if len(ranks) == 1:
+        return op(*[a.inner if a.__class__ is Lanes else a for a in args], **attrs)
+    return op(*[aligned(a, max(ranks)) for a in args], **attrs)
 
 
 def side_by_side(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:

@@ -9,7 +9,16 @@ from typing import Any
 from gradwalk.batching.rules.elementwise import elementwise, side_by_side
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise import complex_numbers
-from gradwalk.ops.linear import decompositions, fourier, lu, matmul, reflections, solving, spectra
+from gradwalk.ops.linear import (
+    decompositions,
+    fourier,
+    ldl,
+    lu,
+    matmul,
+    reflections,
+    solving,
+    spectra,
+)
 
 
 def sum_of_products(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
@@ -46,7 +55,7 @@ _SIDE_BY_SIDE = (
     decompositions.cholesky_op, decompositions.qr_op, decompositions.qr_complete,
     decompositions.eigh_op, decompositions.svd_op, decompositions.pinv_op, lu.lu_pivots,
     lu.row_order, lu.eliminate, solving.cholesky_info, spectra.eig_op, spectra.matrix_exp_op,
-    reflections.geqrf_op,
+    reflections.geqrf_op, ldl.ldl_parts, ldl.ldl_solved,
 )  # fmt: skip
 
 RULES = {

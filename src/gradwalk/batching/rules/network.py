@@ -79,6 +79,12 @@ def normalize(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> 
     return op(spread(x, size), *operands, **attrs | {"axes": shifted(attrs["axes"])})
 
 
+def pull_normalized(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
+    """The gradient of a scaled normalisation: each sample has a gradient of the weight."""
+    own = {"axes": shifted(attrs["axes"]), "bias_shape": (size, *attrs["bias_shape"])}
+    return op(*[spread(a, size) for a in args], **attrs | own)
+
+
 def parted_rows(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
     """cross_entropy: more rows."""
     made = op(*[_merged(spread(a, size), 0) for a in args], **attrs)

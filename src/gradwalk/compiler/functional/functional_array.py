@@ -96,14 +96,15 @@ class FunctionalArray(AbstractArray, Arithmetic):
         """A view of this by one more op; `term` is its current value."""
         op, attrs, index = link
         view = type(self)(self.machine, term, self._layout_through(op, attrs, index))
-        view.base, view.chain, view._seen = self.owner, (*self.chain, link), self.owner.version
+        owner = self.owner
+        view.base, view.chain, view._seen = owner, (*self.chain, link), owner.version
         view.sure = self.sure
         if op is shaping.reshape and self.layout is None:
             candidates = self._candidates()
             copied = any(must_copy(each, term.shape) for each in candidates)
             same = without_ones(self.shape) == without_ones(term.shape)
             view.sure = self.sure and (same or (bool(candidates) and not copied))
-        view.writeable = self.writeable and not _repeats(op, attrs, self.size, term.size)
+        view.writeable = self.writeable and not _repeats(op, attrs, self, term)
         view.picked = self.picked
         return view
 
@@ -359,8 +360,12 @@ class FunctionalArray(AbstractArray, Arithmetic):
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        one = max((a for a in args if isinstance(a, FunctionalArray)), key=_depth)
-        return one.machine.compute(op, args, attrs)
+        machine: Any = None  # of the innermost vmap
+        for a in args:
+            if isinstance(a, FunctionalArray) and a.machine is not machine:
+                own = a.machine
+                machine = own if machine is None or own.depth > machine.depth else machine
+        return machine.compute(op, args, attrs)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         real = self.real()
@@ -398,13 +403,8 @@ def real_of(operand: Any) -> Any:
     return operand if real is None else real
 
 
-def _depth(array: FunctionalArray) -> int:
-    """The array of the innermost vmap decides on an op."""
-    return array.depth
-
-
-def _repeats(op: Op, attrs: dict[str, Any], before: int, after: int) -> bool:
+def _repeats(op: Op, attrs: dict[str, Any], before: Any, after: Any) -> bool:
     """Whether a view by this op has elements that share one place in memory."""
     if op is shaping.expand_op:
-        return after > before
+        return bool(after.size > before.size)
     return op is windows_op and bool(attrs["size"] > attrs["step"])

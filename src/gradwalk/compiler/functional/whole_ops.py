@@ -132,7 +132,7 @@ def _statistics_shape(x: Shape, *, axes: Shape, **_: Any) -> tuple[Shape, Shape,
 
 standardize_forward = _plain(
     "standardize_forward",
-    lambda x, *, axes, eps, center: _full(
+    lambda x, *, axes, eps, center: full_statistics(
         standardize.forward(x, axes=axes, eps=eps, center=center)
     ),
     "out mean rstd",
@@ -156,10 +156,10 @@ moments = _plain(
 )
 
 
-def _full(found: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def full_statistics(found: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """The mean of what is not centred is one zero: as large as the other statistics."""
     out, mean, rstd = found
-    return out, np.broadcast_to(mean, rstd.shape), rstd
+    return (out, mean if mean.shape == rstd.shape else np.broadcast_to(mean, rstd.shape), rstd)
 
 
 # -- activations -----------------------------------------------------------------------------------
@@ -221,11 +221,11 @@ def _summed(g: Any, shape: Shape) -> Any:
     return sum_op(g, axis=axes, keepdim=True) if axes else g
 
 
-def _whole(like: Op, forward: Any, residuals: str, **rule: Any) -> Op:
+def in_another_form(like: Op, forward: Any, residuals: str, **rule: Any) -> Op:
     """A composite with another forward and another rule."""
     return define(
         like.name, forward, residuals=residuals, shape=like.shape, expand=like.expand,
-        promotes=like.promotes, formula=like.formula, **rule,
+        promotes=like.promotes, to_float=like.to_float, formula=like.formula, **rule,
     )  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def _whole_activation(like: Op) -> Op:
 
 
 WHOLE: dict[Op, Op] = {
-    attention_op: _whole(
+    attention_op: in_another_form(
         attention_op,
         lambda query, key, value, *, scale, causal: attention_forward(
             query, key, value, scale=scale, causal=causal
@@ -246,7 +246,7 @@ WHOLE: dict[Op, Op] = {
         "log_sum",
         joint=_attention_rule,
     ),
-    cross_entropy_op: _whole(
+    cross_entropy_op: in_another_form(
         cross_entropy_op,
         lambda logits, target, *, ignore_index: cross_entropy_forward(
             logits, target, ignore_index=ignore_index
@@ -259,7 +259,7 @@ WHOLE: dict[Op, Op] = {
             None,
         ],
     ),
-    standardize: _whole(
+    standardize: in_another_form(
         standardize,
         lambda x, *, axes, eps, center: standardize_forward(x, axes=axes, eps=eps, center=center),
         "mean rstd",
@@ -269,7 +269,7 @@ WHOLE: dict[Op, Op] = {
             )
         ],
     ),
-    standardize_affine: _whole(
+    standardize_affine: in_another_form(
         standardize_affine, _affine_forward, "mean rstd", joint=_affine_rule
     ),
     **{like: _whole_activation(like) for like in ACTIVATIONS},

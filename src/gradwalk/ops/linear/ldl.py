@@ -28,7 +28,7 @@ def _routine(name: str, hermitian: bool, *arrays: Any) -> Any:
     return get_lapack_funcs(("he" if conjugate else "sy") + name, arrays)
 
 
-def _factor(x: Any, *, hermitian: bool) -> Any:
+def _factor(x: Any, *, hermitian: bool, check: bool) -> Any:
     factors = np.empty_like(x)
     pivots = np.empty(x.shape[:-1], np.int32)
     info = np.zeros(x.shape[:-2], np.int32)
@@ -36,6 +36,8 @@ def _factor(x: Any, *, hermitian: bool) -> Any:
         routine = _routine("trf", hermitian, x)
         for place in np.ndindex(x.shape[:-2]):
             factors[place], pivots[place], info[place] = routine(x[place], lower=1)
+    if check and (info > 0).any():
+        raise LinAlgError("ldl_factor: D has a 0 on its diagonal: the matrix is singular")
     # LAPACK leaves what was above the diagonal; PyTorch clears it.
     return np.tril(factors), pivots, info
 
@@ -44,7 +46,7 @@ ldl_parts = define(
     "ldl_parts",
     _factor,
     vjp=[None],
-    shape=lambda x, *, hermitian: (x, x[:-1], x[:-2]),
+    shape=lambda x, **_: (x, x[:-1], x[:-2]),
     gives=(None, int32, int32),
     outputs="factors pivots info",
     on_complex=True,
@@ -84,10 +86,8 @@ def ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
 @public(namespaces="linalg")
 def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """`ldl_factor`, and the place of the first 0 in D, counted from 1."""
-    found = FactorsInfo(*ldl_parts(square("ldl_factor", A).detach(), hermitian=hermitian))
-    if check_errors and (found.info > 0).any():
-        raise LinAlgError("ldl_factor: D has a 0 on its diagonal: the matrix is singular")
-    return found
+    matrix = square("ldl_factor", A).detach()
+    return FactorsInfo(*ldl_parts(matrix, hermitian=hermitian, check=check_errors))
 
 
 @public(namespaces="linalg")

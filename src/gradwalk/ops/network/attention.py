@@ -16,7 +16,6 @@ import numpy as np
 from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network.softmax import softmax_op
-from gradwalk.ops.reduce.row_sums import sum_last
 
 
 @functools.lru_cache(maxsize=32)
@@ -34,9 +33,7 @@ def _attention_forward(
     weights = np.matmul(query * scale, key.mT)  # (..., queries, keys)
     if causal:
         weights += causal_mask(*weights.shape[-2:], weights.dtype)
-    weights -= np.amax(weights, axis=-1, keepdims=True)
-    np.exp(weights, out=weights)
-    weights /= sum_last(weights)
+    weights = (softmax_op.native or softmax_op.forward)(weights, axis=weights.ndim - 1)
     out = np.empty_like(query, shape=(*query.shape[:-1], value.shape[-1]))
     return np.matmul(weights, value, out=out), weights
 
