@@ -165,18 +165,23 @@ def randperm(
     return leaf(order, **options)
 
 
-def rand_like(input: Tensor, **options: Any) -> Tensor:
+def rand_like(input: Tensor, *, memory_format: Any = None, **options: Any) -> Tensor:
     """`rand` with the shape and dtype of another tensor."""
     return rand(input.shape, **like(input, options))
 
 
-def randn_like(input: Tensor, **options: Any) -> Tensor:
+def randn_like(input: Tensor, *, memory_format: Any = None, **options: Any) -> Tensor:
     """`randn` with the shape and dtype of another tensor."""
     return randn(input.shape, **like(input, options))
 
 
 def randint_like(
-    input: Tensor, low: int | None = None, high: int | None = None, **options: Any
+    input: Tensor,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    memory_format: Any = None,
+    **options: Any,
 ) -> Tensor:
     """`randint` with the shape and dtype of another tensor: (input, high) or (input, low, high)."""
     return randint(low, high, input.shape, **like(input, options))
