@@ -40,3 +40,5 @@ def test_deterministic_algorithms() -> None:
 def test_longer_paths() -> None:
     assert Module is gw.nn.Module and modules.Linear is gw.nn.Linear
     assert gw.cuda.amp.GradScaler is gw.amp.GradScaler
+    with gw.cuda.amp.autocast(enabled=True, dtype=gw.float16):  # of ops on a GPU, not on the CPU
+        assert (gw.ones(2, 2) @ gw.ones(2, 2)).dtype == gw.float32
