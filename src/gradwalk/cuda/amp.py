@@ -8,8 +8,6 @@ from gradwalk.amp import GradScaler
 __all__ = ["GradScaler", "autocast"]
 
 
-class autocast(amp.autocast):
+def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> amp.autocast:
     """`gradwalk.autocast("cuda", ...)`."""
-
-    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
-        super().__init__("cuda", dtype, enabled, cache_enabled)
+    return amp.autocast("cuda", dtype, enabled, cache_enabled)
