@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 from gradwalk import accelerator as accelerator
 from gradwalk import amp as amp
 from gradwalk import autograd as autograd
+from gradwalk import backends as backends
 from gradwalk.tensors import creation as _creation
 from gradwalk import cuda as cuda
 from gradwalk.random import counts as _counts
@@ -29,6 +30,10 @@ from gradwalk import signal as signal
 from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
+from gradwalk.backends import (
+    are_deterministic_algorithms_enabled,
+    use_deterministic_algorithms,
+)
 from gradwalk.tensors.creation import *
 from gradwalk.nn.functional import top_level as _top_level
 from gradwalk.nn.functional.top_level import *
@@ -96,6 +101,7 @@ from gradwalk.io import (
     save_run,
 )
 from gradwalk.printers.formulas.formula import derivative, formula
+from gradwalk.printers.tensor_text import set_printoptions
 from gradwalk.random.counts import *
 from gradwalk.random.generator import (
     Generator,
@@ -161,6 +167,8 @@ __all__ += [
 __all__ += ["amp", "get_float32_matmul_precision", "set_float32_matmul_precision"]
 __all__ += ["autocast", "float16", "get_autocast_dtype", "half", "is_autocast_enabled"]
 __all__ += ["Mesh", "distribute", "distributed"]
+__all__ += ["are_deterministic_algorithms_enabled", "backends", "set_printoptions"]
+__all__ += ["use_deterministic_algorithms"]
 __all__ += ["accelerator", "func", "sparse", "sparse_coo_tensor", "spmm"]
 __all__ += _creation.__all__
 __all__ += _legacy.__all__

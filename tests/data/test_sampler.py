@@ -26,6 +26,19 @@ def test_with_pytorchs_generator_the_orders_are_pytorchs(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_without_a_generator_they_draw_from_the_default_one_as_pytorchs_do(make: Any) -> None:
+    gw.manual_seed(3, like="torch")
+    torch.manual_seed(3)
+    try:
+        ours, theirs = make(gw.data, None), make(torch.utils.data, None)
+        for _ in range(2):
+            assert list(ours) == list(theirs)
+            assert gw.rand(1).item() == torch.rand(1).item()
+    finally:
+        gw.manual_seed(0, like="gradwalk")
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_an_epoch_is_taken_up_again(make: Any) -> None:
     data = list(range(10))
     loader = gw.data.DataLoader(data, batch_size=2, sampler=make(gw.data, None))

@@ -82,6 +82,12 @@ CASES: dict[str, tuple[str, dict[str, Any], Callable[[Rng], Any]]] = {
     "Binomial": ("Binomial", {"total_count": 5, "probs": chance}, counts),
     "Binomial of logits": ("Binomial", {"total_count": 5, "logits": real}, counts),
     "Poisson": ("Poisson", {"rate": positive}, counts),
+    "NegativeBinomial": ("NegativeBinomial", {"total_count": positive, "probs": chance}, counts),
+    "NegativeBinomial of logits": ("NegativeBinomial", {"total_count": 3, "logits": real}, counts),
+    "Weibull": ("Weibull", {"scale": positive, "concentration": above}, positive),
+    "Pareto": ("Pareto", {"scale": chance, "alpha": above}, above),
+    "VonMises": ("VonMises", {"loc": real, "concentration": positive}, real),
+    "VonMises of many": ("VonMises", {"loc": real, "concentration": above}, real),
     "Categorical": ("Categorical", {"probs": shares}, lambda rng: counts(rng) % 4),
     "Categorical of logits": ("Categorical", {"logits": vectors}, lambda rng: counts(rng) % 4),
     "OneHotCategorical": (

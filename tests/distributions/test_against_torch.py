@@ -16,11 +16,19 @@ from tests.batches import batched
 from tests.distributions.cases import CASES, gradients, ours, parameters, theirs, value
 
 SEEDS = range(2)
+# Tolerances of values and gradients where PyTorch computes Bessel functions as polynomials, with
+# errors of 2e-7 and more in their derivatives; SciPy checks those values to the last digits.
+BESSEL = (1e-5, 5e-6)
 MOMENTS = ("mean", "variance", "stddev", "mode")
 
 
 def check_equal(
-    mine: Any, other: Any, mine_tensors: Any, other_tensors: Any, rtol: float = 1e-9
+    mine: Any,
+    other: Any,
+    mine_tensors: Any,
+    other_tensors: Any,
+    rtol: float = 1e-9,
+    grad_atol: float = 1e-9,
 ) -> None:
     """Values and gradients are equal; a gradient that is None is one of zeros."""
     assert tuple(mine.shape) == tuple(other.shape)
@@ -29,18 +37,23 @@ def check_equal(
     for name in found.keys() | expected.keys():
         zeros = np.zeros(mine_tensors[name].shape)
         np.testing.assert_allclose(
-            found.get(name, zeros), expected.get(name, zeros), 1e-7, 1e-9, err_msg=name
+            found.get(name, zeros), expected.get(name, zeros), 1e-7, grad_atol, err_msg=name
         )
 
 
 @batched("label seed", [(label, seed) for label in CASES for seed in SEEDS])
 def test_log_prob(label: str, seed: int) -> None:
+    rough = CASES[label][0] == "VonMises"
     arrays, at = parameters(label, seed), value(label, seed)
     (mine, tensors), (other, others) = ours(label, arrays), theirs(label, arrays)
     for points in (at, at[:1]):  # the second broadcasts
         x, y = gw.tensor(points, requires_grad=True), torch.tensor(points, requires_grad=True)
         check_equal(
-            mine.log_prob(x), other.log_prob(y), {**tensors, "value": x}, {**others, "value": y}
+            mine.log_prob(x),
+            other.log_prob(y),
+            {**tensors, "value": x},
+            {**others, "value": y},
+            *(BESSEL if rough else ()),
         )
 
 
@@ -59,7 +72,9 @@ def test_moments_and_entropy(label: str, name: str) -> None:
     if name == "mode":  # no gradient: PyTorch's of a uniform distribution is NaN
         found, expected = found.detach(), expected.detach()
     rounded = CASES[label][0] == "Multinomial"  # PyTorch computes log n! in float32
-    check_equal(found, expected, tensors, others, 1e-6 if rounded else 1e-9)
+    rough = CASES[label][0] == "VonMises" and name in ("variance", "stddev")
+    tolerances = BESSEL if rough else (1e-6,) if rounded else ()
+    check_equal(found, expected, tensors, others, *tolerances)
 
 
 @batched("label seed", [(label, seed) for label in CASES for seed in SEEDS])

@@ -34,7 +34,12 @@ SCIPY: dict[str, Any] = {
     "Chi2": lambda df: scipy.stats.chi2(df),
     "Beta": lambda concentration1, concentration0: scipy.stats.beta(concentration1, concentration0),
 }
+SCIPY |= {
+    "Weibull": lambda scale, concentration: scipy.stats.weibull_min(concentration, scale=scale),
+    "Pareto": lambda scale, alpha: scipy.stats.pareto(alpha, scale=scale),
+}
 COUNTS: dict[str, Any] = {
+    "NegativeBinomial": lambda total_count, probs: scipy.stats.nbinom(total_count, 1 - probs),
     "Bernoulli": lambda probs: scipy.stats.bernoulli(probs),
     "Geometric": lambda probs: scipy.stats.geom(probs, -1),
     "Binomial": lambda total_count, probs: scipy.stats.binom(total_count, probs),
@@ -51,6 +56,29 @@ def test_draws_follow_the_distribution(label: str) -> None:
     for place in np.ndindex(drawn.shape[1:]):
         exact = SCIPY[label](**{name: array[place] for name, array in arrays.items()})
         assert scipy.stats.kstest(drawn[(slice(None), *place)], exact.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("label", ["VonMises", "VonMises of many"])
+def test_angles_are_scipys_and_their_draws_pytorchs(label: str) -> None:
+    arrays = parameters(label, 5)
+    (mine, _), (other, _) = ours(label, arrays, grad=False), theirs(label, arrays, grad=False)
+    loc, concentration = arrays["loc"], arrays["concentration"]
+    exact = scipy.stats.vonmises(concentration, loc).logpdf(0.7)
+    np.testing.assert_allclose(
+        mine.log_prob(gw.tensor([0.7], dtype=gw.float64)).numpy(), exact, 1e-11
+    )
+    gw.manual_seed(1, like="torch")
+    torch.manual_seed(1)
+    try:
+        drawn = mine.sample((DRAWS,)).numpy()
+    finally:
+        gw.manual_seed(0, like="gradwalk")
+    np.testing.assert_allclose(drawn, other.sample((DRAWS,)).numpy(), 1e-9, 1e-9)
+    assert drawn.min() >= -np.pi and drawn.max() < np.pi
+    for place in np.ndindex(drawn.shape[1:]):
+        around = (drawn[(slice(None), *place)] - loc[place] + np.pi) % (2 * np.pi) - np.pi
+        cdf = scipy.stats.vonmises(concentration[place]).cdf
+        assert scipy.stats.kstest(around, cdf).pvalue > 1e-4
 
 
 @batched("label", COUNTS)

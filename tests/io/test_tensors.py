@@ -57,9 +57,21 @@ def test_dtypes_and_layouts(dtype: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(theirs["turned"].numpy(), array.T)
 
 
+def test_a_state_keeps_its_order(tmp_path: Path) -> None:
+    """As with torch.load: programs pair the names of two models by their order."""
+    state = {"b": gw.ones(1), "a": gw.zeros(2, dtype=gw.int64), "c": gw.ones(3, dtype=gw.uint8)}
+    for listed in (state, dict(reversed(state.items()))):
+        gw.save(listed, tmp_path / "state")
+        loaded = gw.load(tmp_path / "state")
+        assert list(loaded) == list(listed)
+        for name, tensor in listed.items():
+            np.testing.assert_array_equal(loaded[name].numpy(), tensor.numpy())
+        assert safetensors.torch.load_file(tmp_path / "state").keys() == state.keys()
+
+
 def test_equal_states_make_equal_files(tmp_path: Path) -> None:
     gw.save(STATE, tmp_path / "a")
-    gw.save(dict(reversed(STATE.items())), tmp_path / "b")
+    gw.save(dict(STATE), tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     (length,) = struct.unpack("<Q", (tmp_path / "a").read_bytes()[:8])
     assert length % 8 == 0  # so that the numbers are aligned

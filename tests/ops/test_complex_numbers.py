@@ -188,6 +188,35 @@ def test_compiled_functions_and_recordings_refuse_by_name() -> None:
         z * 2
 
 
+# By the op that a refusal names: functions of real numbers that compute with complex ones.
+INSIDE: dict[str, Any] = {
+    "view_as_complex makes": lambda x: gw.view_as_complex(x).real,
+    "fourier_of_real makes": lambda x: gw.fft.rfft(x).abs(),
+    "compose makes": lambda x: gw.polar(x, x).real,
+    "cast makes": lambda x: x.to(gw.complex64).real,
+    "mul makes": lambda x: (x * 1j).imag,
+    "eig makes": lambda x: gw.linalg.eigvals(x @ x.T).real,
+}
+
+
+@pytest.mark.parametrize("refused", INSIDE)
+def test_the_op_that_makes_complex_numbers_is_refused_with_its_line(refused: str) -> None:
+    x, function = gw.ones(3, 2), INSIDE[refused]
+    pattern = rf"(?s)^{refused} complex numbers: .*at:   test_complex_numbers.py:\d+.*Fix: "
+    for call in (gw.compile(function), gw.compile(gw.grad(lambda x: function(x).sum()))):
+        with pytest.raises(NotImplementedError, match=pattern):
+            call(x)
+    with gw.record(), pytest.raises(NotImplementedError, match=pattern):
+        function(x)
+
+
+def test_a_compiled_draw_of_complex_numbers_is_refused() -> None:
+    for draw in (gw.rand, gw.randn):
+        compiled = gw.compile(lambda x, draw=draw: draw(2, dtype=gw.complex64).abs() + x)
+        with pytest.raises(NotImplementedError, match="a draw of complex numbers"):
+            compiled(gw.ones(2))
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "LBFGS"])
 def test_optimizers(name: str) -> None:
     found = []

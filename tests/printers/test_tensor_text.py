@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import gradwalk as gw
 from gradwalk.printers.tensor_text import tensor_text
 
 Array = npt.NDArray[Any]
@@ -165,3 +166,54 @@ def test_non_contiguous_and_read_only_arrays() -> None:
     array = np.arange(12.0, dtype=np.float32).reshape(3, 4)[::-1, ::2].T
     array.flags.writeable = False
     check(array)
+
+
+ARRAYS = [
+    np.linspace(0, 3, 12, dtype=np.float32).reshape(3, 4),
+    np.float64([1e-7, 3.0, 2e9, math.inf]),
+    np.arange(5000, dtype=np.float32).reshape(50, 100),
+    np.arange(40).reshape(4, 10),
+    np.float32([1, 2, 1000]),
+    np.float32(3.14159),
+]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"precision": 2},
+        {"precision": 8, "linewidth": 120},
+        {"sci_mode": True},
+        {"sci_mode": False, "precision": 3},
+        {"threshold": 10, "edgeitems": 1},
+        {"threshold": 10, "edgeitems": 0},
+        {"linewidth": 30},
+        {"profile": "short"},
+        {"profile": "full"},
+        {"profile": "short", "precision": 6},
+    ],
+    ids=str,
+)
+def test_set_printoptions(options: dict[str, Any]) -> None:
+    try:
+        for engine in (gw, torch):
+            engine.set_printoptions(**options)
+        for array in ARRAYS:
+            check(np.asarray(array))
+    finally:
+        for engine in (gw, torch):
+            engine.set_printoptions(profile="default")
+    check(ARRAYS[0])
+
+
+def test_print_options_stay_but_notation_is_automatic_again() -> None:
+    try:
+        for engine in (gw, torch):
+            engine.set_printoptions(precision=2, sci_mode=True)
+            engine.set_printoptions(linewidth=50)
+        check(ARRAYS[0])
+    finally:
+        for engine in (gw, torch):
+            engine.set_printoptions(profile="default")
+    with pytest.raises(ValueError, match="default, short, full"):
+        gw.set_printoptions(profile="long")

@@ -15,8 +15,8 @@ LAYERS = (
     ("ops",),
     ("engine",),
     (
-        *("scalar", "tensors", "random", "cuda", "fft", "linalg", "masked", "signal", "sparse"),
-        *("special", "accelerator"),
+        *("scalar", "tensors", "random", "fft", "linalg", "masked", "signal", "sparse"),
+        *("special", "backends"),
     ),
     ("nn", "optim", "data", "io", "utils", "compiler", "batching", "inspect", "distributed"),
     (
@@ -26,6 +26,8 @@ LAYERS = (
         "onnx",
         "testing",
         "amp",
+        "accelerator",
+        "cuda",
         "autograd",
         "func",
         "distributions",

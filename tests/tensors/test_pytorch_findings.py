@@ -285,3 +285,59 @@ def test_a_tolerance_of_gelsd() -> None:
             found.append((solved.rank.item(), solved.solution.flatten().tolist()))
         assert found[0][0] == found[1][0]
         assert found[0][1] == pytest.approx(found[1][1])
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 3), (2, 5), (7, 3), (4, 3), (9, 2), (3, 3, 3), (1, 4), (0, 2)]
+)
+@pytest.mark.parametrize("wrap", [False, True])
+def test_fill_diagonal(shape: tuple[int, ...], wrap: bool) -> None:
+    ours, theirs = gw.zeros(shape), torch.zeros(shape)
+    assert ours.fill_diagonal_(2.5, wrap=wrap) is ours
+    assert ours.tolist() == theirs.fill_diagonal_(2.5, wrap=wrap).tolist()
+
+
+def test_fill_diagonal_stops_the_gradient_there_and_refuses_other_shapes() -> None:
+    x, y = gw.ones(3, 3, requires_grad=True), torch.ones(3, 3, requires_grad=True)
+    (x * 2).fill_diagonal_(0.0).sum().backward()
+    (y * 2).fill_diagonal_(0.0).sum().backward()
+    assert y.grad is not None
+    assert x.grad.tolist() == y.grad.tolist()
+    for shape in ((3,), (2, 2, 3)):
+        with pytest.raises(RuntimeError):
+            torch.zeros(shape).fill_diagonal_(1.0)
+        with pytest.raises(RuntimeError, match="takes a matrix"):
+            gw.zeros(shape).fill_diagonal_(1.0)
+
+
+@pytest.mark.parametrize("n", [None, 0, 1, 2, 5])
+@pytest.mark.parametrize("increasing", [False, True])
+def test_vander(n: int | None, increasing: bool) -> None:
+    for numbers in ([1, 2, 3], [0.5, -2.0]):
+        ours = gw.vander(gw.tensor(numbers), n, increasing)
+        theirs = torch.vander(torch.tensor(numbers), n, increasing)
+        assert ours.tolist() == theirs.tolist() and ours.shape == tuple(theirs.shape)
+    with pytest.raises(ValueError, match="vector"):
+        gw.vander(gw.ones(2, 2), n)
+
+
+def test_memory_formats_are_accepted_where_pytorch_accepts_them() -> None:
+    for engine in (gw, torch):
+        x = engine.ones(1, 2, 3, 4)
+        likes = ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like")
+        for name in likes:
+            made = getattr(engine, name)(x, memory_format=engine.preserve_format)
+            assert tuple(made.shape) == (1, 2, 3, 4)
+        assert engine.full_like(x, 3.0, memory_format=engine.channels_last).sum().item() == 72
+        assert engine.randint_like(x, 3, memory_format=engine.preserve_format).dtype == x.dtype
+        assert tuple(engine.empty(1, 2, 3, 4, memory_format=engine.channels_last).shape) == x.shape
+        with pytest.raises(TypeError):
+            engine.zeros(2, memory_format=engine.contiguous_format)
+
+
+def test_only_inputs_of_grad_is_true() -> None:
+    x = gw.ones(2, requires_grad=True)
+    (found,) = gw.autograd.grad((x * x).sum(), x, only_inputs=True)
+    assert found.tolist() == [2.0, 2.0]
+    with pytest.raises(ValueError, match="backward"):
+        gw.autograd.grad((x * x).sum(), x, only_inputs=False)

@@ -14,9 +14,11 @@
 from gradwalk.data.bar import progress
 from gradwalk.data.collate import default_collate
 from gradwalk.data.dataset import (
+    ChainDataset,
     ConcatDataset,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
@@ -33,8 +35,8 @@ from gradwalk.data.sampler import (
 )
 
 __all__ = [
-    "BatchSampler", "Characters", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
-    "RandomSampler", "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler",
-    "TensorDataset", "WeightedRandomSampler", "characters", "circles", "default_collate", "digits",
-    "moons", "progress", "random_split", "spirals",
+    "BatchSampler", "ChainDataset", "Characters", "ConcatDataset", "DataLoader", "Dataset",
+    "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
+    "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "characters", "circles",
+    "default_collate", "digits", "moons", "progress", "random_split", "spirals",
 ]  # fmt: skip

@@ -52,6 +52,9 @@ class IterableDataset(Dataset):
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} defines no __iter__")
 
+    def __add__(self, other: Dataset) -> ChainDataset:  # type: ignore[override]
+        return ChainDataset([self, other])
+
 
 class TensorDataset(Dataset):
     """Tensors of equal length; a sample is a tuple of their rows.
@@ -126,6 +129,59 @@ class ConcatDataset(Dataset):
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
+
+
+class ChainDataset(IterableDataset):
+    """Several streams of samples, one after the other.
+
+    >>> import gradwalk as gw
+    >>> class Letters(gw.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter("ab")
+    >>> list(Letters() + Letters())
+    ['a', 'b', 'a', 'b']
+    """
+
+    def __init__(self, datasets: Any) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise TypeError(
+                    f"ChainDataset takes IterableDatasets, not {type(dataset).__name__}. "
+                    "Fix: ConcatDataset joins datasets with a length."
+                )
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self.datasets)
+
+
+class StackDataset(Dataset):
+    """Datasets of equal length side by side: a sample is a tuple, or a dict, of theirs.
+
+    >>> import gradwalk as gw
+    >>> gw.data.StackDataset(image="abc", label=[0, 1, 2])[1]
+    {'image': 'b', 'label': 1}
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if bool(args) == bool(kwargs):
+            raise ValueError("StackDataset takes datasets by position or by name, at least one")
+        self.datasets: Any = args or kwargs
+        lengths = {len(dataset) for dataset in (args or tuple(kwargs.values()))}
+        if len(lengths) > 1:
+            raise ValueError(f"StackDataset: the datasets have lengths {sorted(lengths)}")
+        (self._length,) = lengths
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
+
+    def __len__(self) -> int:
+        return self._length
 
 
 def random_split(

@@ -86,17 +86,23 @@ class RandomSampler(Sampler):
         loaded, self._next = self._next, None
         self._start = loaded or self._fresh_start()
         draw = Generator().set_state(self._start)
+        source = self._source()
         if self.replacement and self.num_samples > CHUNK:  # too many to draw before the first
-            return self._draws(draw if loaded or self.generator is None else self.generator)
+            return self._draws(draw if loaded or source is None else source)
         # Drawn here and not while iterating: another iteration may begin before this one ends.
         order = self._order(draw)
-        if self.generator is not None and loaded is None:
-            self.generator.set_state(draw.get_state())
+        if source is not None and loaded is None:
+            source.set_state(draw.get_state())
         return iter(order)
 
+    def _source(self) -> Generator | None:
+        """What orders are drawn from; None: a generator that the default one seeds each time."""
+        return self.generator
+
     def _fresh_start(self) -> dict[str, Any]:
-        if self.generator is not None:
-            return self.generator.get_state()
+        source = self._source()
+        if source is not None:
+            return source.get_state()
         seed = int(default_generator.stream.integers(0, 2**63, ()))
         return Generator(like=default_generator.like).manual_seed(seed).get_state()
 
@@ -149,6 +155,9 @@ class SubsetRandomSampler(RandomSampler):
         super().__init__(indices, generator=generator)
         self.indices = indices
 
+    def _source(self) -> Generator:
+        return self.generator or default_generator  # itself, as in PyTorch
+
     def _order(self, draw: Generator) -> list[int]:
         order = draw.stream.permutation(len(self.indices)).tolist()
         return [self.indices[i] for i in order]
@@ -177,6 +186,9 @@ class WeightedRandomSampler(RandomSampler):
         if self.weights.ndim != 1:
             raise ValueError(f"weights are a sequence, not of shape {self.weights.shape}")
         super().__init__(self.weights, replacement, num_samples, generator)
+
+    def _source(self) -> Generator:
+        return self.generator or default_generator  # itself, as in PyTorch
 
     def _order(self, draw: Generator) -> list[int]:
         drawn = multinomial(self.weights, self.num_samples, self.replacement, generator=draw)

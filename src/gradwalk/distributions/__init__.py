@@ -14,7 +14,13 @@ from gradwalk.distributions.categorical import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
-from gradwalk.distributions.counts import Bernoulli, Binomial, Geometric, Poisson
+from gradwalk.distributions.counts import (
+    Bernoulli,
+    Binomial,
+    Geometric,
+    NegativeBinomial,
+    Poisson,
+)
 from gradwalk.distributions.distribution import Distribution
 from gradwalk.distributions.gamma import Beta, Chi2, Dirichlet, Exponential, Gamma
 from gradwalk.distributions.independent import Independent
@@ -29,7 +35,9 @@ from gradwalk.distributions.location_scale import (
     StudentT,
     Uniform,
 )
+from gradwalk.distributions.mixture import MixtureSameFamily
 from gradwalk.distributions.multivariate_normal import MultivariateNormal
+from gradwalk.distributions.powers import Pareto, Weibull
 from gradwalk.distributions.transformed import (
     LogNormal,
     RelaxedBernoulli,
@@ -40,17 +48,20 @@ from gradwalk.distributions.transforms import (
     AffineTransform,
     ComposeTransform,
     ExpTransform,
+    PowerTransform,
     SigmoidTransform,
     TanhTransform,
     Transform,
 )
+from gradwalk.distributions.von_mises import VonMises
 
 __all__ = [
     "AffineTransform", "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2",
     "ComposeTransform", "Dirichlet", "Distribution", "ExpTransform", "Exponential", "Gamma",
     "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "Laplace", "LogNormal",
-    "Multinomial", "MultivariateNormal", "Normal", "OneHotCategorical",
-    "OneHotCategoricalStraightThrough", "Poisson", "RelaxedBernoulli", "RelaxedOneHotCategorical",
-    "SigmoidTransform", "StudentT", "TanhTransform", "Transform", "TransformedDistribution",
-    "Uniform", "constraints", "kl_divergence", "register_kl", "transforms",
+    "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
+    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PowerTransform",
+    "RelaxedBernoulli", "RelaxedOneHotCategorical", "SigmoidTransform", "StudentT",
+    "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull",
+    "constraints", "kl_divergence", "register_kl", "transforms",
 ]  # fmt: skip

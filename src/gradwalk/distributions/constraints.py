@@ -64,6 +64,14 @@ def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     )
 
 
+def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+    """Numbers from one bound to another, without the second."""
+    return Constraint(
+        f"from {_shown(lower_bound)} to below {_shown(upper_bound)}",
+        lambda x: (x >= lower_bound) & (x < upper_bound),
+    )
+
+
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Whole numbers from one bound to another, with both."""
     return Constraint(

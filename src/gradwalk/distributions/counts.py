@@ -1,4 +1,4 @@
-"""Yes or no, and counts of it: Bernoulli, binomial, geometric, Poisson."""
+"""Yes or no, and counts of it: Bernoulli, (negative) binomial, geometric, Poisson."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import gradwalk as gw
 from gradwalk.distributions import constraints
 from gradwalk.distributions.distribution import Distribution, ProbsOrLogits, derived, one_of
+from gradwalk.distributions.gamma import Gamma
 from gradwalk.graph.abstract import numbers_of
 from gradwalk.nn.functional import binary_cross_entropy_with_logits
 from gradwalk.tensors.tensor import Tensor
@@ -226,3 +227,58 @@ class Poisson(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         return gw.xlogy(value, self.rate) - self.rate - gw.lgamma(value + 1)
+
+
+class NegativeBinomial(_Odds):
+    """How many trials succeed, each with probability `probs`, before `total_count` of them fail.
+
+    >>> import gradwalk as gw
+    >>> gw.distributions.NegativeBinomial(4, probs=gw.tensor(0.5)).mean
+    tensor(4.)
+    """
+
+    arg_constraints: ClassVar = {
+        "total_count": constraints.nonnegative,
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support: Any = constraints.nonnegative_integer
+    total_count: Tensor
+
+    def __init__(
+        self,
+        total_count: Any,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        given = one_of(type(self), probs=probs, logits=logits)
+        self._set(validate_args, total_count=total_count, **given)
+        self.total_count = self.total_count.to(self._parameter.dtype)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.logits.exp()
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.mean / gw.sigmoid(-self.logits)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        # A count at a rate that a gamma distribution draws. A total of 0 has the rate 0.
+        with gw.no_grad():
+            odds = (-self.logits).exp()
+            rates = Gamma(self.total_count, odds, validate_args=False).sample(sample_shape)
+            return gw.poisson(rates)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        n, logits = self.total_count, self.logits
+        ways = gw.lgamma(n + value) - gw.lgamma(1 + value) - gw.lgamma(n)
+        ways = ways.masked_fill(n + value == 0, 0.0)
+        return ways - n * gw.softplus(logits) - value * gw.softplus(-logits)

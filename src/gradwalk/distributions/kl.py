@@ -26,6 +26,7 @@ from gradwalk.distributions.location_scale import (
     Uniform,
 )
 from gradwalk.distributions.multivariate_normal import MultivariateNormal
+from gradwalk.distributions.powers import Pareto
 from gradwalk.distributions.transformed import TransformedDistribution
 from gradwalk.tensors.tensor import Tensor
 
@@ -187,6 +188,13 @@ def _choices(p: Any, q: Any) -> Tensor:
     return gw.where(p.probs == 0, 0, gw.where(q.probs == 0, math.inf, terms)).sum(-1)
 
 
+@register_kl(Pareto, Pareto)
+def _paretos(p: Pareto, q: Pareto) -> Tensor:
+    ratio = q.alpha / p.alpha
+    apart = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return _where_inside(p.scale >= q.scale, apart)
+
+
 @register_kl(Independent, Independent)
 def _independents(p: Independent, q: Independent) -> Tensor:
     dims = p.reinterpreted_batch_ndims
@@ -216,6 +224,8 @@ def _mean_log(p: Any) -> Tensor:
         return -p.rate.log() - _EULER
     if isinstance(p, Gamma):
         return gw.digamma(p.concentration) - p.rate.log()
+    if isinstance(p, Pareto):
+        return p.scale.log() + 1 / p.alpha
     return gw.digamma(p.concentration1) - gw.digamma(p.concentration1 + p.concentration0)
 
 
@@ -273,6 +283,11 @@ def _crossed_beta(p: Uniform, q: Beta) -> Tensor:
     return _where_inside(inside, q._both._log_beta() - powers - p.entropy())
 
 
+def _crossed_pareto(p: Uniform, q: Pareto) -> Tensor:
+    powers = (q.alpha + 1) * _mean_log(p) - q.alpha * q.scale.log() - q.alpha.log()
+    return _where_inside(p.low >= q.scale, powers - p.entropy())
+
+
 def _crossed_poisson(p: Bernoulli, q: Poisson) -> Tensor:
     return q.rate - gw.xlogy(p.probs, q.rate) - p.entropy()
 
@@ -283,19 +298,22 @@ def _outside(p: Any, q: Any) -> Tensor:
 
 
 _CROSSED: dict[type, tuple[Formula, tuple[type, ...]]] = {
-    Normal: (_crossed_normal, (Beta, Exponential, Gamma, Gumbel, Laplace, Uniform)),
+    Normal: (_crossed_normal, (Beta, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform)),
     Laplace: (_crossed_laplace, (Normal,)),
-    Exponential: (_crossed_exponential, (Beta, Gamma, Uniform)),
-    Gamma: (_crossed_gamma, (Beta, Exponential, Uniform)),
+    Exponential: (_crossed_exponential, (Beta, Gamma, Pareto, Uniform)),
+    Gamma: (_crossed_gamma, (Beta, Exponential, Pareto, Uniform)),
     Gumbel: (_crossed_gumbel, (Exponential, Gamma, Normal, Uniform)),
     Uniform: (_crossed_uniform, (Beta,)),
     Beta: (_crossed_beta, (Uniform,)),
+    Pareto: (_crossed_pareto, (Uniform,)),
     Poisson: (_crossed_poisson, (Bernoulli,)),
 }
 for _q, (_formula, _ps) in _CROSSED.items():
     for _p in _ps:
         register_kl(_p, _q)(_formula)
-for _p in (Exponential, Gamma, Gumbel, Laplace, Normal):
+for _p in (Beta, Exponential, Gamma, Gumbel, Laplace, Normal):
+    register_kl(_p, Pareto)(_outside)
+for _p in (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto):
     for _q in (Beta, Uniform):
         register_kl(_p, _q)(_outside)
 for _p in (Gumbel, Laplace, Normal):

@@ -13,6 +13,7 @@ import numpy as np
 from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
+from gradwalk.engine.hooks import ACCUMULATED
 from gradwalk.engine.modes import beside, enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
 from gradwalk.graph.fork_locks import GRADIENT, fork_safe, watch_forks
@@ -76,10 +77,11 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """d(outputs)/d(inputs) as a tuple; no `.grad` changes.
+    """d(outputs)/d(inputs) as a tuple; no `.grad` changes, so `only_inputs` has no other value.
 
     >>> import gradwalk as gw
     >>> x = gw.tensor(2.0, requires_grad=True)
@@ -89,6 +91,8 @@ def grad(
     """
     if materialize_grads and allow_unused is False:
         raise ValueError("materialize_grads=True allows unused inputs: leave allow_unused out")
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported. Fix: call backward()")
     outs, seeds = _outputs_and_seeds("grad", outputs, grad_outputs)
     ins = [inputs] if hasattr(inputs, "_node") else list(inputs)
     if not ins:
@@ -147,6 +151,9 @@ def _arrive(tensor: Any, g: Any) -> None:
         g = g[tensor._index]
     if g is not None:  # else another output of the same node has one
         accumulate(tensor, turned(g))
+        if tensor.hooks and ACCUMULATED in tensor.hooks:
+            for hook in list(tensor.hooks[ACCUMULATED].values()):
+                hook(tensor)
 
 
 def accumulate(tensor: Any, g: Any) -> None:

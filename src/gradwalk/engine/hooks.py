@@ -18,6 +18,9 @@ Wrap = Callable[..., Any]
 # Counts hooks added and removed and attributes set on modules: compiled functions check theirs
 # again only if it has changed.
 changes = Clock()
+# The key of the hooks of a leaf that run after its `.grad` was added to; those that see a gradient
+# have the index of an output.
+ACCUMULATED = -1
 
 
 class RemovableHandle:
@@ -75,6 +78,8 @@ def run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
     """
     gradients = list(g) if node.many else [g]
     for index, hooks in node.hooks.items():
+        if index == ACCUMULATED:
+            continue
         # `retain_grad` has the key None: it keeps the gradient that the hooks return.
         for _, hook in sorted(hooks.items(), key=lambda item: item[0] is None):
             if gradients[index] is not None:

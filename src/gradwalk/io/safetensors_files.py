@@ -93,7 +93,9 @@ def pieces(
     # Wide numbers first keeps every array aligned. Written here and not by the library, whose
     # order of the metadata changes from run to run: equal states make equal files.
     names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    # The header has the order of the state dict, which `load` gives back.
     header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}
+    header |= dict.fromkeys(arrays)
     end = 0
     for name in names:
         array = arrays[name]

@@ -206,6 +206,7 @@ from gradwalk.ops.linear.older_names import pinverse as pinverse
 from gradwalk.ops.linear.older_names import qr as qr
 from gradwalk.ops.linear.older_names import svd as svd
 from gradwalk.ops.linear.older_names import svd_lowrank as svd_lowrank
+from gradwalk.ops.linear.older_names import vander as vander
 from gradwalk.ops.linear.reflections import geqrf as geqrf
 from gradwalk.ops.linear.reflections import householder_product as orgqr
 from gradwalk.ops.linear.reflections import ormqr as ormqr
@@ -697,6 +698,7 @@ __all__ = [
     "unsafe_split",
     "unsqueeze",
     "unsqueeze_copy",
+    "vander",
     "var",
     "var_mean",
     "vdot",

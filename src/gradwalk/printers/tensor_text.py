@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,24 @@ import numpy.typing as npt
 
 from gradwalk.ops.core.halves import widened
 
-DIGITS = 4  # after the point
-LINE_WIDTH = 80
-SUMMARISE_ABOVE = 1000  # elements
-EDGE_ITEMS = 3  # shown at either end of a summarised axis
+
+@dataclass
+class PrintOptions:
+    """What `set_printoptions` sets."""
+
+    precision: int = 4  # digits after the point
+    threshold: float = 1000  # elements above which a tensor is summarised
+    edgeitems: int = 3  # shown at either end of a summarised axis
+    linewidth: int = 80
+    sci_mode: bool | None = None  # None: as the numbers need it
+
+
+_PROFILES = {
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=math.inf),
+}
+OPTIONS = PrintOptions()
 
 # Beyond these a fixed-point column would be too wide, or would print small numbers as zero.
 LARGEST_FIXED = 1e8
@@ -22,6 +38,38 @@ LARGEST_RATIO = 1e3
 
 Array = npt.NDArray[Any]
 Spell = Callable[[Any], str]
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """How tensors are printed from now on; what is None stays, but `sci_mode` returns to automatic.
+
+    `profile` is "default", "short" or "full", which summarises nothing.
+
+    >>> import gradwalk as gw
+    >>> gw.set_printoptions(precision=2)
+    >>> gw.tensor([1.23456])
+    tensor([1.23])
+    >>> gw.set_printoptions(profile="default")
+    """
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(f"a profile is one of {', '.join(_PROFILES)}, not {profile!r}")
+        vars(OPTIONS).update(vars(_PROFILES[profile]))
+    given = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
+    vars(OPTIONS).update({name: value for name, value in given.items() if value is not None})
+    OPTIONS.sci_mode = sci_mode
 
 
 def tensor_text(array: Array, suffixes: Sequence[str] = (), prefix: str = "tensor(") -> str:
@@ -38,13 +86,15 @@ def tensor_text(array: Array, suffixes: Sequence[str] = (), prefix: str = "tenso
         shape = () if array.ndim == 1 else (f"size={array.shape}",)
         return _with_suffixes(prefix + "[]", (*shape, *suffixes), indent)
 
-    summarised = array.size > SUMMARISE_ABOVE
+    if not OPTIONS.edgeitems:  # nothing else may tell the shape
+        suffixes = (f"size={array.shape}", *suffixes)
+    summarised = array.size > OPTIONS.threshold
     shown = _edges(array) if summarised else array
     cell, width = _cell(shown)
     if array.ndim == 0:
         return _with_suffixes(prefix + cell(array.item()), suffixes, indent)
 
-    gaps = [summarised and length > 2 * EDGE_ITEMS for length in array.shape]
+    gaps = [summarised and length > 2 * OPTIONS.edgeitems for length in array.shape]
     body = _brackets(shown.tolist(), gaps, cell, width, indent)
     return _with_suffixes(prefix + body, suffixes, indent)
 
@@ -52,8 +102,8 @@ def tensor_text(array: Array, suffixes: Sequence[str] = (), prefix: str = "tenso
 def _edges(array: Array) -> Array:
     """Keep both ends of every long axis: only shown elements decide the format."""
     for axis, length in enumerate(array.shape):
-        if length > 2 * EDGE_ITEMS:
-            kept = [*range(EDGE_ITEMS), *range(length - EDGE_ITEMS, length)]
+        if length > 2 * OPTIONS.edgeitems:
+            kept = [*range(OPTIONS.edgeitems), *range(length - OPTIONS.edgeitems, length)]
             array = array.take(kept, axis=axis)
     return array
 
@@ -76,7 +126,7 @@ def _cell(shown: Array) -> tuple[Spell, int]:
 def _speller(shown: Array) -> tuple[Spell, int]:
     """The format of one element, and the common column width."""
     if not np.issubdtype(shown.dtype, np.floating):
-        return str, max(len(str(value)) for value in shown.ravel().tolist())
+        return str, max((len(str(value)) for value in shown.ravel().tolist()), default=1)
 
     # Zero, inf and NaN fit any notation, so they neither choose it nor widen the column.
     telling = shown[np.isfinite(shown) & (shown != 0)].astype(np.float64)
@@ -87,12 +137,17 @@ def _speller(shown: Array) -> tuple[Spell, int]:
     with np.errstate(over="ignore"):
         spread = largest / smallest
     spell: Spell
-    if spread > LARGEST_RATIO or largest > LARGEST_FIXED or smallest < SMALLEST_FIXED:
-        spell = f"{{:.{DIGITS}e}}".format
+    scientific = OPTIONS.sci_mode
+    if scientific is None:
+        scientific = bool(
+            spread > LARGEST_RATIO or largest > LARGEST_FIXED or smallest < SMALLEST_FIXED
+        )
+    if scientific:
+        spell = f"{{:.{OPTIONS.precision}e}}".format
     elif whole:
         spell = _spell_whole
     else:
-        spell = f"{{:.{DIGITS}f}}".format
+        spell = f"{{:.{OPTIONS.precision}f}}".format
     return spell, max(len(spell(value)) for value in telling.tolist())
 
 
@@ -113,10 +168,10 @@ def _brackets(nested: list[Any], gaps: Sequence[bool], cell: Spell, width: int, 
         parts = [_brackets(inner, gaps[1:], cell, width, indent + 1) for inner in nested]
         ellipsis = "..."
     if gaps[0]:
-        parts.insert(EDGE_ITEMS, ellipsis)
+        parts.insert(OPTIONS.edgeitems, ellipsis)
 
     if innermost:
-        per_line = max(1, (LINE_WIDTH - indent) // (width + len(", ")))
+        per_line = max(1, (OPTIONS.linewidth - indent) // (width + len(", ")))
         starts = range(0, len(parts), per_line)
         lines = [", ".join(parts[start : start + per_line]) for start in starts]
         return "[" + f",\n{margin}".join(lines) + "]"
@@ -130,7 +185,7 @@ def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
     used = len(text) - (text.rfind("\n") + 1) + 2
     for suffix in suffixes:
         needed = len(", ") + len(suffix)
-        if used + needed > LINE_WIDTH:
+        if used + needed > OPTIONS.linewidth:
             text += ",\n" + " " * indent + suffix
             used = indent + len(suffix)
         else:

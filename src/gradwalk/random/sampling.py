@@ -30,7 +30,7 @@ from gradwalk.ops.core.halves import widened
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.random.generator import Generator, Stream, default_generator
 from gradwalk.random.mersenne import MersenneStream
-from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.apply import complex_refused, wrap
 from gradwalk.tensors.leaves import LeafOptions, leaf, like, makes_leaf
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
 
 def _pairs(draw: Any, size: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Complex numbers whose parts are drawn one after the other."""
+    if current().tracer is not None:
+        raise complex_refused("a draw of", compiled=True)
     return draw((*size, 2), part_of(dtype)).view(dtype)[..., 0]
 
 
@@ -165,18 +167,23 @@ def randperm(
     return leaf(order, **options)
 
 
-def rand_like(input: Tensor, **options: Any) -> Tensor:
+def rand_like(input: Tensor, *, memory_format: Any = None, **options: Any) -> Tensor:
     """`rand` with the shape and dtype of another tensor."""
     return rand(input.shape, **like(input, options))
 
 
-def randn_like(input: Tensor, **options: Any) -> Tensor:
+def randn_like(input: Tensor, *, memory_format: Any = None, **options: Any) -> Tensor:
     """`randn` with the shape and dtype of another tensor."""
     return randn(input.shape, **like(input, options))
 
 
 def randint_like(
-    input: Tensor, low: int | None = None, high: int | None = None, **options: Any
+    input: Tensor,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    memory_format: Any = None,
+    **options: Any,
 ) -> Tensor:
     """`randint` with the shape and dtype of another tensor: (input, high) or (input, low, high)."""
     return randint(low, high, input.shape, **like(input, options))

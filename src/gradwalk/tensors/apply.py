@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -12,13 +12,14 @@ from gradwalk.engine.errors import shape_mismatch, stale_view
 from gradwalk.engine.modes import current, enable_grad, quietly
 from gradwalk.graph.abstract import AbstractArray, AbstractNumber
 from gradwalk.graph.node import Node
-from gradwalk.graph.source import caller
+from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of
 from gradwalk.ops.core.check import check_use
 from gradwalk.ops.core.dtypes import (
     LAST_PLAIN,
     bool_,
     category,
+    complex_of,
     float32,
     get_default_dtype,
     has_gradients,
@@ -182,8 +183,14 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if op.native is not None and machine is None and op.native.is_large(arrays):
         compute = op.native
     watcher = None if batched else here.watcher  # of vmap, it sees the ops on all samples
+    keeper = here.tracer if batched else machine
+    real_only = keeper is not None or watcher is not None
+    if real_only:
+        if op.gives is complex_of:
+            raise complex_refused(f"{op.name} makes", keeper is not None)
+        _check_real(f"{op.name} of", arrays, keeper)
     if unusual:
-        chosen = _for_unusual(op, arrays, here.tracer if batched else machine, watcher)
+        chosen = op.for_operands(arrays)
         if chosen is not op and machine is not None:
             compute = machine.forward(chosen)
         op = chosen
@@ -196,6 +203,8 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             result = quietly(compute, *arrays, **attrs)
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None
+    if real_only:
+        _check_real(f"{op.name} makes", result if op.multiple else (result,), keeper)
     if not op.checked and machine is None:
         check_use(op, arrays, result, attrs)
     code, position = caller()
@@ -209,17 +218,20 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     return outputs
 
 
-def _for_unusual(op: Op, arrays: Sequence[Any], machine: Any, watcher: Any) -> Op:
-    """The op for operands of which some are halves or complex."""
-    if (machine is not None or watcher is not None) and any(
-        is_complex_dtype(a.dtype) for a in arrays if hasattr(a, "dtype")
-    ):
-        where = "a recording" if machine is None else "compiled code and code on a device"
-        raise NotImplementedError(
-            f"{op.name} of complex numbers: {where} cannot hold them yet.\nFix: run this part "
-            "eagerly on the CPU, or compute with pairs of real numbers (gradwalk.view_as_real)."
-        )
-    return op.for_operands(arrays)
+def _check_real(what: str, arrays: Iterable[Any], keeper: Any) -> None:
+    """Raise for complex operands or results of an op that is compiled, on a device or recorded."""
+    if any(is_complex_dtype(a.dtype) for a in arrays if hasattr(a, "dtype")):
+        raise complex_refused(what, keeper is not None)
+
+
+def complex_refused(what: str, compiled: bool) -> NotImplementedError:
+    """The error for complex numbers where only real ones can be."""
+    where = "compiled code and code on a device" if compiled else "a recording"
+    return NotImplementedError(
+        f"{what} complex numbers: {where} cannot hold them yet.\n  at:   {where_text(*caller())}\n"
+        "Fix: run this part eagerly on the CPU, or compute with pairs of real numbers "
+        "(gradwalk.view_as_real)."
+    )
 
 
 def _expanded(machine: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

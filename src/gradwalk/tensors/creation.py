@@ -172,7 +172,9 @@ def ones(*sizes: Any, size: Any = None, **options: Unpack[LeafOptions]) -> Tenso
 
 
 @makes_leaf
-def empty(*sizes: Any, size: Any = None, **options: Unpack[LeafOptions]) -> Tensor:
+def empty(
+    *sizes: Any, size: Any = None, memory_format: Any = None, **options: Unpack[LeafOptions]
+) -> Tensor:
     """Uninitialised memory; zeros here, so that nothing depends on chance."""
     return zeros(*sizes, size=size, **options)
 
@@ -194,25 +196,33 @@ def scalar_tensor(s: Any, **options: Unpack[LeafOptions]) -> Tensor:
 
 
 @makes_leaf
-def zeros_like(input: Tensor, **options: Unpack[LeafOptions]) -> Tensor:
+def zeros_like(
+    input: Tensor, *, memory_format: Any = None, **options: Unpack[LeafOptions]
+) -> Tensor:
     """Zeros with the shape and dtype of another tensor."""
     return filled(np.zeros, input.shape, **like(input, options))
 
 
 @makes_leaf
-def ones_like(input: Tensor, **options: Unpack[LeafOptions]) -> Tensor:
+def ones_like(
+    input: Tensor, *, memory_format: Any = None, **options: Unpack[LeafOptions]
+) -> Tensor:
     """Ones with the shape and dtype of another tensor."""
     return filled(np.ones, input.shape, **like(input, options))
 
 
 @makes_leaf
-def empty_like(input: Tensor, **options: Unpack[LeafOptions]) -> Tensor:
+def empty_like(
+    input: Tensor, *, memory_format: Any = None, **options: Unpack[LeafOptions]
+) -> Tensor:
     """`empty` with the shape and dtype of another tensor."""
     return zeros_like(input, **options)
 
 
 @makes_leaf
-def full_like(input: Tensor, fill_value: Any, **options: Unpack[LeafOptions]) -> Tensor:
+def full_like(
+    input: Tensor, fill_value: Any, *, memory_format: Any = None, **options: Unpack[LeafOptions]
+) -> Tensor:
     """`full` with the shape and dtype of another tensor."""
     return filled(partial(np.full, fill_value=fill_value), input.shape, **like(input, options))
 

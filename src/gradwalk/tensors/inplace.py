@@ -7,6 +7,7 @@ its base: the base's history becomes "the base with that part replaced".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Self
@@ -358,6 +359,24 @@ class InPlace(InPlaceMethods):
     def fill_(self, value: Any) -> Self:
         """Every element becomes `value`."""
         return write(self, indexing.setitem, (self, value), {"index": _ALL})
+
+    def fill_diagonal_(self, fill_value: Any, wrap: bool = False) -> Self:
+        """Every element of the main diagonal becomes `fill_value`.
+
+        `wrap` begins the diagonal again below the square at the top of a tall matrix, one row free.
+        """
+        shape = tuple(self.shape)
+        if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+            raise RuntimeError(
+                f"fill_diagonal_ of {name_of(self)}, of shape {shape}: it takes a matrix, or a "
+                "tensor whose dimensions have one length"
+            )
+        length = min(shape)
+        index: tuple[Any, ...] = (np.arange(length),) * len(shape)
+        if wrap and len(shape) == 2:
+            index = np.unravel_index(np.arange(0, math.prod(shape), shape[1] + 1), shape)
+        self[index] = fill_value
+        return self
 
     def zero_(self) -> Self:
         """Every element becomes 0."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from gradwalk.engine.errors import name_of
+from gradwalk.engine.hooks import ACCUMULATED, RemovableHandle
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.shape.reshaping import sizes_of
@@ -47,6 +50,29 @@ class Properties:
 
     def __int__(self: Any) -> int:
         return int(self.item())
+
+    def register_post_accumulate_grad_hook(
+        self: Any, hook: Callable[[Any], None]
+    ) -> RemovableHandle:
+        """Call `hook` with this leaf after a backward pass has added to its `.grad`.
+
+        >>> import gradwalk as gw
+        >>> x = gw.ones(2, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
+        >>> (3 * x).sum().backward()
+        tensor([3., 3.])
+        """
+        if not self.requires_grad or not self.is_leaf:
+            why = "it is no leaf" if self.requires_grad else "it needs no gradient"
+            raise RuntimeError(
+                f"a hook on {name_of(self)} after its gradient was added would never run: {why}"
+            )
+        if self.hooks is None:
+            self.hooks = {}
+        hooks = self.hooks.setdefault(ACCUMULATED, {})
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return handle
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -9,9 +9,10 @@ from gradwalk.ops.core.public import Mixed, public
 from gradwalk.ops.elementwise.arithmetic import zero
 from gradwalk.ops.elementwise.complex_numbers import adjoint
 from gradwalk.ops.linear import lu as factors
-from gradwalk.ops.linear import matrices
+from gradwalk.ops.linear import matrices, spectra
 from gradwalk.ops.linear.matrices import Factors
 from gradwalk.ops.reduce.reduction import mean
+from gradwalk.ops.shape.reshaping import flip_over as flip
 from gradwalk.ops.shape.reshaping import new_result
 
 SingularV = namedtuple("SingularV", "U S V")
@@ -55,6 +56,26 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Mixed:
 def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """X with A X = b, of A as `lu` returns it: `linalg.lu_solve`."""
     return factors.lu_solve(LU_data, LU_pivots, b)
+
+
+@public()
+@new_result
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """The powers N − 1 to 0 of each element of a vector, a row each; of `linalg.vander` 0 to N − 1.
+
+    >>> import gradwalk as gw
+    >>> gw.vander(gw.tensor([2, 3, 4]))
+    tensor([[ 4,  2,  1],
+            [ 9,  3,  1],
+            [16,  4,  1]])
+    """
+    if x.ndim != 1:
+        raise ValueError(f"vander takes a vector, not shape {tuple(x.shape)}")
+    count = x.shape[0] if N is None else N
+    if count < 0:
+        raise ValueError(f"vander: N must not be negative, but is {N}")
+    powers = spectra.vander(x, N=max(count, 2))[:, :count]
+    return powers if increasing else flip(powers, -1)
 
 
 @public()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradwalk.cuda import amp as amp
 from gradwalk.engine.guest_loaders import loaders
 from gradwalk.tensors.conversions import TYPE_NAMES
 from gradwalk.tensors.devices import numbered
