@@ -142,6 +142,8 @@ def test_an_element_lights_the_row_and_the_column_it_came_from(open_page: Any) -
     page: Watched = open_page("#v=1&preset=matrix-product&step=99")
     hover(page, "2.value", 0, 1, (2, 2))
     assert said(page) == "Y[0, 1] = 1 × (−1) + 2 × 0.5 + 3 × 3 = 9"
+    hover(page, "2.value", 0, 0, (2, 2))
+    assert said(page) == "Y[0, 0] = 1 × 1 + 2 × 2 + 3 × 0 = 5", "a 1 is a factor, too"
     lit = page.page.locator("[data-lit]")
     assert [path.count("M") for path in _paths(page, "[data-lit]")] == [3, 3]
     # the gradient of X[0, 1] is a row of dY times a row of W
