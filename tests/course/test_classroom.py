@@ -206,6 +206,8 @@ def test_verify_on_the_command_line(folder: Path) -> None:
     changed = line.replace("8/8", "9/9")
     assert ",0,1,1,9," in run("verify", "-", "--key", KEY, status=1, input=changed)
     assert "at least 8 characters" in run("verify", "lines.txt", "--key", "short", status=2)
+    Path("lines.txt").write_text("\n", encoding="utf-8")
+    assert "lines.txt has no lines of completion in it." in run("verify", "lines.txt", "--key", KEY)
 
 
 @pytest.mark.parametrize("name", ["Ada Lovelace", "  Zoë | O'Neil ", "李雷", "Ａ" * 70])

@@ -54,9 +54,10 @@ def start_browser() -> Iterator[Any]:
     """
     path = need_browser()
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ModuleNotFoundError:
         pytest.fail("the studio's tests need Playwright: pip install -e '.[dev]'", pytrace=False)
+    expect.set_options(timeout=30_000)  # as every other wait: a busy machine takes its time
     with sync_playwright() as playwright:
         started: list[Any] = []
 

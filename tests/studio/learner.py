@@ -9,6 +9,8 @@ import itertools
 import re
 from typing import Any
 
+from playwright.sync_api import expect
+
 from gradwalk.course.quiz.quantities import Quantities
 from tests.course.lesson_files import Block, Lesson
 from tests.studio.learner_cores import CORES
@@ -26,24 +28,20 @@ class Learner:
         """Do every task in order, and check the progress after each."""
         for number, block in enumerate(self.lesson.tasks, 1):
             task = self.page.locator(f'[data-task="{block.id}"]')
-            assert task.get_attribute("data-done") == "false", block.id
+            expect(task, block.id).to_have_attribute("data-done", "false")
             if block.kind == "core":
                 self.core(block, task)
             else:
                 do = {"question": self.question, "order": self.order, "byhand": self.by_hand}
                 do[block.kind](block, task)
             self.page.wait_for_selector(f'[data-task="{block.id}"][data-done=true]')
-            assert self.progress() == (number, len(self.lesson.tasks))
+            self.has_done(number)
 
-    def progress(self) -> tuple[int, int]:
-        """The progress in the header of the lesson: n of m."""
+    def has_done(self, number: int) -> None:
+        """Wait for this progress in the header of the lesson: n of all."""
         count = self.page.locator(".lesson .count").first
-        return int(count.get_attribute("data-done")), int(count.get_attribute("data-tasks"))
-
-    @property
-    def announced(self) -> str:
-        """The last announcement to screen readers."""
-        return str(self.page.locator("[data-announced]").inner_text()).strip()
+        expect(count).to_have_attribute("data-done", str(number))
+        expect(count).to_have_attribute("data-tasks", str(len(self.lesson.tasks)))
 
     def press(self, element: Any, key: str = "Enter") -> None:
         """Press a key on an element that can have the focus."""
@@ -54,15 +52,17 @@ class Learner:
         self._take_hints(block, task)
         CORES[block.core](self, block, task)
         self.page.wait_for_selector(f'[data-task="{block.id}"][data-done=true]')
-        assert plain(block.one("explain")) in task.locator("[data-feedback=right]").inner_text()
+        expect(task.locator("[data-feedback=right]")).to_contain_text(
+            plain(block.one("explain")), use_inner_text=True
+        )
 
     def _hears(self, task: Any, says: str) -> None:
         expected = plain(says)
         feedback = task.locator("[data-feedback=wrong]")
         feedback.wait_for()
-        assert feedback.inner_text() == expected
-        assert self.announced == expected
-        assert task.get_attribute("data-done") == "false"
+        expect(feedback).to_have_text(expected, use_inner_text=True)
+        expect(self.page.locator("[data-announced]")).to_have_text(expected)
+        expect(task).to_have_attribute("data-done", "false")
         self.said += 1
 
     # -- questions ---------------------------------------------------------------------------------
@@ -79,10 +79,12 @@ class Learner:
     def _take_hints(self, block: Block, task: Any) -> None:
         hints = block.all("hint")
         for number, hint in enumerate(hints, 1):
-            assert task.locator("[data-hint]").count() == number - 1
+            expect(task.locator("[data-hint]")).to_have_count(number - 1)
             self.press(task.locator("[data-more]"))
-            assert task.locator(f'[data-hint="{number}"]').inner_text() == plain(hint)
-        assert task.locator("[data-more]").count() == 0
+            expect(task.locator(f'[data-hint="{number}"]')).to_have_text(
+                plain(hint), use_inner_text=True
+            )
+        expect(task.locator("[data-more]")).to_have_count(0)
 
     def _type(self, block: Block, task: Any) -> None:
         field = task.locator("form input")
@@ -112,7 +114,9 @@ class Learner:
                 if not right:
                     self._hears(task, says)
                 else:
-                    assert plain(says) in task.locator("[data-feedback=right]").inner_text()
+                    expect(task.locator("[data-feedback=right]")).to_contain_text(
+                        plain(says), use_inner_text=True
+                    )
 
     # -- orders ------------------------------------------------------------------------------------
 
@@ -133,7 +137,9 @@ class Learner:
             assert float(shown) == got[orders.index(order)]
             done = task.get_attribute("data-done") == "true"
             assert done is (order is right)
-        assert plain(block.one("explain")) in task.locator("[data-feedback=right]").inner_text()
+        expect(task.locator("[data-feedback=right]")).to_contain_text(
+            plain(block.one("explain")), use_inner_text=True
+        )
 
     def _arrange(self, task: Any, wanted: list[str]) -> None:
         """Arrange the visits by keyboard: choose a visit, move it to its position."""
@@ -160,7 +166,7 @@ class Learner:
             field.fill(f"{-right or 77:.5g}")
             field.press("Enter")
             form.locator(".verdict").wait_for()
-            assert form.get_attribute("data-done") == ""
+            expect(form).to_have_attribute("data-done", "")
             if right:
                 assert form.locator(".verdict").get_attribute("data-verdict") != "byhand.wrong"
             field.fill(f"{right:.5g}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from playwright.sync_api import expect
+
 from gradwalk.course.lesson_files import Block
 from tests.studio.learner_network_cores import NETWORK_CORES
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def hears(task: Any, key: str) -> None:
     """The core answers with this sentence."""
     task.locator(f'[data-said="{key}"]').wait_for()
-    assert task.get_attribute("data-done") == "false"
+    expect(task).to_have_attribute("data-done", "false")
 
 
 def nudge(learner: Learner, block: Block, task: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from playwright.sync_api import expect
+
 from gradwalk.course.lesson_files import Block
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def hunt(learner: Learner, block: Block, task: Any) -> None:
     cause = block.one("cause")
     for suspect, says in [("y", "ordinary number"), ("L", "Go further back")]:
         learner.press(task.locator(f'[data-suspect="{suspect}"]'))
-        assert says in task.locator("[data-feedback=core]").inner_text()
+        expect(task.locator("[data-feedback=core]")).to_contain_text(says, use_inner_text=True)
     learner.press(task.locator(f'[data-suspect="{cause}"]'))
 
 
@@ -94,7 +96,7 @@ def fit(learner: Learner, block: Block, task: Any) -> None:
             task.locator(f"[data-factor='{i}']").select_option(name)
         learner.press(task.locator("[data-check-product]"))
         if says:
-            assert says in task.locator("[data-feedback=core]").inner_text()
+            expect(task.locator("[data-feedback=core]")).to_contain_text(says, use_inner_text=True)
             assert not is_done(task)
 
 
@@ -140,7 +142,7 @@ def loop(learner: Learner, block: Block, task: Any) -> None:
         arrange(wanted)
         learner.press(task.locator("[data-run-loop]"))
         if says:
-            assert says in task.locator("[data-feedback=core]").inner_text()
+            expect(task.locator("[data-feedback=core]")).to_contain_text(says, use_inner_text=True)
             assert not is_done(task)
 
 
@@ -161,7 +163,7 @@ def race(learner: Learner, block: Block, task: Any) -> None:
 def editor(learner: Learner, block: Block, task: Any) -> None:
     """A site has no Python: the learner says what the command said."""
     task.locator("textarea").fill("class Value:\n    pass\n")
-    assert "gradwalk course check" in task.inner_text()
+    expect(task).to_contain_text("gradwalk course check", use_inner_text=True)
     learner.press(task.locator("[data-passed]"), "Space")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import traitlets
+from playwright.sync_api import expect
 
 import gradwalk as gw
 from gradwalk.inspect.expression.parser import parse
@@ -355,7 +356,7 @@ def test_python_sets_and_the_page_follows(bare: Any) -> None:
     assert found.widget.values["b"] == -math.inf
     found.tell(values={"nobody": 1.0})
     found.wait(".notices")
-    assert "nobody" in found.frame.locator(".notices").inner_text()
+    expect(found.frame.locator(".notices")).to_contain_text("nobody", use_inner_text=True)
     found.tell(height=400)
     assert bare.locator("#one iframe").bounding_box()["height"] == 400
 
@@ -396,7 +397,7 @@ def test_several_do_not_disturb_each_other(bare: Any) -> None:
     two.wait('[data-position="2"]')
     two.wait('[data-node="a"][data-value="5"]')
     bare.evaluate("window.widgets.two.close()")
-    assert bare.locator("#two iframe").count() == 0
+    expect(bare.locator("#two iframe")).to_have_count(0)
     assert bare.evaluate("[...window.widgets.two.heard.values()].flat().length") == 0
 
 

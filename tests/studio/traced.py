@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import expect
+
 import gradwalk as gw
 from gradwalk.inspect.trace.array_statistics import Statistics
 from gradwalk.inspect.trace.trace import Trace
@@ -30,7 +32,7 @@ def find(page: Watched, name: str) -> None:
     page.page.fill("#trace-search", name)
     page.page.wait_for_selector(f'[data-result="{name}"]')
     page.page.click(f'[data-result="{name}"]')
-    page.page.wait_for_selector("[data-selected]")
+    expect(page.page.locator("[data-selected]")).to_have_text(name)
 
 
 def heat_cells(page: Watched, tensor: str, moves: str) -> list[tuple[str, float]]:

@@ -8,6 +8,23 @@ from typing import Any
 _NODES = """() => Object.fromEntries([...document.querySelectorAll("[data-node]")].map(
   (g) => [g.dataset.node, {...g.dataset}]))"""
 _EDGES = """() => [...document.querySelectorAll("[data-edge]")].map((g) => ({...g.dataset}))"""
+# An effect begins to move the view within a frame or two, or after 100 ms; ten equal frames and
+# 200 ms are rest.
+_RESTING = """async (selector) => {
+  const spot = () => {
+    const {x, y, width, height} = document.querySelector(selector).getBoundingClientRect();
+    return {x, y, width, height};
+  };
+  let [last, frames, since] = [spot(), 0, performance.now()];
+  while (frames < 10 || performance.now() - since < 200) {
+    await new Promise(requestAnimationFrame);
+    const now = spot();
+    if (JSON.stringify(now) === JSON.stringify(last)) frames++;
+    else [last, frames, since] = [now, 0, performance.now()];
+  }
+  return last;
+}"""
+PATIENCE, POLL = 30_000, 50  # milliseconds
 
 
 class Watched:
@@ -63,6 +80,27 @@ class Watched:
     def wait_for_position(self, position: int) -> None:
         """Wait until the step bar shows this position."""
         self.page.wait_for_selector(f'[data-position="{position}"]')
+
+    def wait_for_value(self, name: str, wanted: Any) -> None:
+        """Wait until a node has this value; `pytest.approx` is one, too."""
+        self._wait_for(name, "value", wanted)
+
+    def wait_for_grad(self, name: str, wanted: Any) -> None:
+        """Wait until a node has this gradient."""
+        self._wait_for(name, "grad", wanted)
+
+    def _wait_for(self, name: str, what: str, wanted: Any) -> None:
+        for _ in range(PATIENCE // POLL):
+            node = self.nodes.get(name)
+            if node is not None and number(node[what]) == wanted:
+                return
+            self.page.wait_for_timeout(POLL)
+        assert number(self.nodes[name][what]) == wanted, (name, what)
+
+    def resting_box(self, selector: str) -> dict[str, float]:
+        """Where an element is once the view stands still: the camera glides for some frames."""
+        found: dict[str, float] = self.page.evaluate(_RESTING, selector)
+        return found
 
     @property
     def link(self) -> str:

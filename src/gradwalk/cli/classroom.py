@@ -138,6 +138,8 @@ def verify_codes(
         found = verify(text, key)
         names = [] if roster is None else [learner.name for learner in read_roster(roster)]
     typer.echo(_as_csv(found), nl=False)
+    if not found:
+        typer.echo(f"{file} has no lines of completion in it.", err=True)
     sent = {" ".join(one.name.split()).casefold() for one in found if not one.fault}
     for name in names:
         if name.casefold() not in sent:

@@ -108,7 +108,8 @@ def _for_a_class(
     for name, content in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out / name, [content])
-    typer.echo(f"wrote {len(files)} files for {len(learners)} learners to {out}")
+    class_ = "1 learner" if len(learners) == 1 else f"{len(learners)} learners"
+    typer.echo(f"wrote {len(files)} files for {class_} to {out}")
 
 
 def results(

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 import gradwalk as gw
 from gradwalk.ops import TABLE
@@ -59,7 +60,8 @@ def test_a_gradient_is_multiplied_on_its_way(open_page: Any) -> None:
     slider.evaluate(_RELEASE)
     page.page.wait_for_selector(".token", state="detached")
     page.page.wait_for_selector(".edge.now .pushed >> text=+= −1.5")
-    assert page.position == 16 and page.grad("x1") == pytest.approx(-1.5)
+    page.wait_for_position(16)
+    page.wait_for_grad("x1", pytest.approx(-1.5))
     # Less than half of the way: it goes back.
     slider.evaluate(_SLIDE, 14.2)
     slider.evaluate(_RELEASE)
@@ -110,8 +112,8 @@ def test_a_leaf_is_dragged_and_all_follows(open_page: Any) -> None:
     page.page.mouse.up()
     a = page.value("a")
     assert len(seen) == 5 and a == pytest.approx(2.5)
-    assert page.value("L") == pytest.approx((a * -3 + 5) * -2)
-    assert page.grad("b") == pytest.approx(-2 * a)
+    page.wait_for_value("L", pytest.approx((a * -3 + 5) * -2))
+    page.wait_for_grad("b", pytest.approx(-2 * a))
     assert "select" not in page.link, "a drag is no click"
     # The name beside the field in the panel is dragged too.
     box = page.page.locator(".leaves .dragged").first.bounding_box()
@@ -119,14 +121,14 @@ def test_a_leaf_is_dragged_and_all_follows(open_page: Any) -> None:
     page.page.mouse.down()
     page.page.mouse.move(box["x"] + 14, box["y"] + 8, steps=4)
     page.page.mouse.up()
-    assert page.value("a") == pytest.approx(2.6)
+    page.wait_for_value("a", pytest.approx(2.6))
     # The same with keys, and a click still opens the field.
     handle = page.page.locator('[data-drag="a"]')
     handle.focus()
     page.press("ArrowRight")
     page.press("Shift+ArrowLeft")
-    assert page.value("a") == pytest.approx(1.7)
-    assert handle.get_attribute("aria-valuenow") == "1.7"
+    page.wait_for_value("a", pytest.approx(1.7))
+    expect(handle).to_have_attribute("aria-valuenow", "1.7")
     page.page.locator('[data-node="a"]').click()
     page.page.wait_for_selector('.graph [data-leaf="a"]:focus')
 
@@ -146,7 +148,7 @@ def test_width_and_colour_are_size_and_sign(open_page: Any) -> None:
     minus, plus, none = lines["x1w1.0"], lines["x1w1.1"], lines["x2w2.1"]
     assert len({minus["colour"], plus["colour"], none["colour"]}) == 3
     assert len({minus["dashes"], plus["dashes"], none["dashes"]}) == 3, "in grey too"
-    assert "positive" in page.page.inner_text(".magnitudes")
+    expect(page.page.locator(".magnitudes").first).to_contain_text("positive", use_inner_text=True)
 
 
 def test_the_graph_goes_down_on_a_narrow_screen(open_page: Any) -> None:
@@ -204,8 +206,8 @@ def test_an_edge_opens_its_curve(open_page: Any) -> None:
     page.page.locator("[data-handle=point]").focus()
     page.press("Shift+ArrowRight")
     assert page.value("x1") == pytest.approx(3) == float(curve.get_attribute("data-curve"))
-    assert page.value("x1w1") == pytest.approx(-9)
-    assert page.position == 16, "arrows on a handle are for the handle"
+    page.wait_for_value("x1w1", pytest.approx(-9))
+    page.wait_for_position(16)  # arrows on a handle are for the handle
     # What it changed is listed below the panel, which scrolls: the curve stays in sight.
     page.page.locator(".change").wait_for()
     page.page.wait_for_function(_POINT_IS_SEEN)
@@ -255,7 +257,7 @@ def test_two_fingers_zoom(open_page: Any) -> None:
 
 def test_a_large_graph_has_a_map(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=square", reduced_motion="reduce")
-    assert page.page.locator("[data-minimap]").count() == 0, "all of it is in sight"
+    expect(page.page.locator("[data-minimap]"), "all of it is in sight").to_have_count(0)
     page.go("#v=1&preset=network-2-2-1&step=44")
     box = page.page.locator("[data-minimap]").bounding_box()
     frame = page.page.locator(".graph").bounding_box()
@@ -266,8 +268,37 @@ def test_a_large_graph_has_a_map(open_page: Any) -> None:
     # From far away nodes have their numbers, and little else.
     page.page.click(".zoom button:last-child")
     page.page.wait_for_selector(".graph.far")
-    assert page.page.locator(".badge").count() == 0
-    assert page.page.locator("[data-minimap]").count() == 0
+    expect(page.page.locator(".badge")).to_have_count(0)
+    expect(page.page.locator("[data-minimap]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("preset", ["neuron", "network-2-2-1"])
+def test_on_a_telephone_the_map_stands_below_the_drawing(open_page: Any, preset: str) -> None:
+    page: Watched = open_page(
+        f"#v=1&preset={preset}", viewport={"width": 320, "height": 640}, reduced_motion="reduce"
+    )
+    page.page.locator("[data-minimap]").wait_for()
+    page.page.locator("#main").focus()
+    strip = page.page.locator(".foot")
+    assert strip.evaluate("e => getComputedStyle(e).backgroundColor") == page.page.locator(
+        ".graph"
+    ).evaluate("e => getComputedStyle(e).backgroundColor"), "what lies behind it is not seen"
+    for position in range(1, 17):
+        page.press("ArrowRight")
+        page.wait_for_position(position)
+        page.resting_box(".node.now .box")
+        hidden = page.page.evaluate(
+            """() => document.querySelector(".node.now .box").getBoundingClientRect().bottom
+              - document.querySelector(".foot").getBoundingClientRect().top"""
+        )
+        assert hidden <= 0, position
+
+
+def test_a_button_beside_the_drawing_does_not_move_it(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=neuron", reduced_motion="reduce")
+    before = page.resting_box('[data-node="o"]')
+    page.page.locator(".zoom button").first.focus()
+    assert page.resting_box('[data-node="o"]') == before
 
 
 def test_of_a_large_graph_what_is_in_sight_is_in_the_page(open_page: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from gradwalk.studio.launch import Studio
 from tests.studio.serving import scalar_trace, tensor_trace
@@ -94,7 +95,7 @@ def test_back_to_a_recording(visit: Any, studio: Studio) -> None:
     page.wait_for_position(last)
     _back(page)
     page.page.wait_for_selector("[data-trace-drawing] .box")
-    assert page.page.inner_text(TITLE) == "tensors"
+    expect(page.page.locator(TITLE).first).to_have_text("tensors")
     page.page.wait_for_url(lambda url: f"session={first.id}" in url)
     page.page.reload()
     page.page.wait_for_selector(f"{TITLE}:text-is('tensors')")
@@ -123,7 +124,7 @@ def test_two_windows_share_progress_at_once(open_page: Any) -> None:
     other.goto(page.address + "#v=1&lesson=index")
     counted = other.locator("[data-entry] .count").first
     counted.wait_for()
-    assert counted.get_attribute("data-done") == "0"
+    expect(counted).to_have_attribute("data-done", "0")
     lesson = page.page.get_attribute("[data-entry]", "data-entry")
     page.page.evaluate(
         "(lesson) => localStorage.setItem('gradwalk.lessons', JSON.stringify({[lesson]: ['q1']}))",
@@ -143,9 +144,9 @@ def test_a_first_visit_begins_with_the_lessons_and_the_next_where_one_was(open_p
     page.link
     page.go("")
     page.page.wait_for_selector("[data-node]")
-    assert page.page.inner_text(TITLE) == "One neuron"
+    expect(page.page.locator(TITLE).first).to_have_text("One neuron")
     page.go("#v=1&preset=square")
-    assert page.page.inner_text(TITLE) == "a times a", "a link opens what it names"
+    expect(page.page.locator(TITLE).first, "a link opens what it names").to_have_text("a times a")
 
 
 def test_training_is_one_place_whatever_its_settings(open_page: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from gradwalk.course.lesson_files import read_blocks
 from gradwalk.ops import TABLE
@@ -170,40 +171,43 @@ def test_a_learner_completes_the_lesson(open_lesson: Any, name: str) -> None:
     page: Watched = open_lesson(name)
     lesson = LESSONS[name]
     learner = Learner(page.page, lesson)
-    assert learner.progress() == (0, len(lesson.tasks))
+    learner.has_done(0)
     learner.do_all()
     mistakes = sum(
         len(block.wrong) + len([c for c in block.choices if not c[0]]) for block in lesson.questions
     )
     assert learner.said == mistakes >= 16
     page.page.wait_for_selector("[data-all-done]")
-    assert page.page.locator("[data-problem]").count() == 0
+    expect(page.page.locator("[data-problem]")).to_have_count(0)
     if int(str(lesson.head["order"])) < FIRST_WITH_GRADIENTS:
         assert not re.findall(r"grad\w*", page.page.evaluate(SAID), re.IGNORECASE)
 
     visit(page, name)  # as after days
-    assert learner.progress() == (len(lesson.tasks), len(lesson.tasks))
-    assert page.page.locator("[data-task][data-done=false]").count() == 0
+    learner.has_done(len(lesson.tasks))
+    expect(page.page.locator("[data-task][data-done=false]")).to_have_count(0)
     for block in lesson.questions:
         if block.one("answer"):
-            shown = page.page.locator(f'[data-task="{block.id}"] form input').input_value()
+            field = page.page.locator(f'[data-task="{block.id}"] form input')
+            expect(field).not_to_have_value("")
+            shown = field.input_value()
             assert float(shown.replace("−", "-")) == pytest.approx(block.answer, abs=5e-5)
     visit(page, "index")
     entry = page.page.locator(f'[data-entry="{name}"] .count')
-    assert entry.get_attribute("data-complete") == "true"
+    expect(entry).to_have_attribute("data-complete", "true")
     others = page.page.locator("[data-entry] .count[data-complete=true]")
-    assert others.count() == 1
+    expect(others).to_have_count(1)
 
     visit(page, f"{name}&lang={pseudo.CODE}")  # progress has no language
     page.page.wait_for_selector(f"article[lang={pseudo.CODE}]")
-    assert learner.progress() == (len(lesson.tasks), len(lesson.tasks))
+    learner.has_done(len(lesson.tasks))
     page.page.locator("[data-forget]").click()
-    assert learner.progress() == (0, len(lesson.tasks))
+    learner.has_done(0)
 
 
 def test_lessons_are_listed_and_lead_to_each_other(open_lesson: Any) -> None:
     page: Watched = open_lesson("index")
     entries = page.page.locator("[data-entry]")
+    expect(entries).to_have_count(len(LESSONS) + len(FIXTURES))
     listed = [entries.nth(i).get_attribute("data-entry") for i in range(entries.count())]
     assert listed == [*LESSONS, *FIXTURES]
     texts = page.page.locator("[data-entry] .count")
@@ -214,12 +218,12 @@ def test_lessons_are_listed_and_lead_to_each_other(open_lesson: Any) -> None:
     first, second = [str(lesson.head["title"]) for lesson in LESSONS.values()][:2]
     page.page.locator("[data-entry] a").first.click()
     page.page.wait_for_selector(f"h2:text('{first}')")
-    assert page.page.evaluate("document.activeElement.tagName") == "H2"
+    page.page.wait_for_selector("h2:focus")
     assert f"lesson={next(iter(LESSONS))}" in page.link
     page.page.locator("footer [data-way='lesson.next'] a").click()
     page.page.wait_for_selector(f"h2:text('{second}')")
-    assert page.page.evaluate("scrollY") == 0
-    assert page.page.title().startswith(second)
+    page.page.wait_for_function("() => scrollY === 0")
+    expect(page.page).to_have_title(re.compile(f"^{re.escape(second)}"))
     page.page.locator("footer [data-way='lesson.previous'] a").click()
     page.page.wait_for_selector(f"h2:text('{first}')")
     page.page.locator("[data-graph]").click()
@@ -230,8 +234,8 @@ def test_lessons_are_listed_and_lead_to_each_other(open_lesson: Any) -> None:
 
 def test_an_unknown_lesson_is_said_to_be_so(open_lesson: Any) -> None:
     page: Watched = open_lesson("no-such-lesson")
-    assert "no-such-lesson" in page.page.locator(".lesson").inner_text()
-    assert page.page.locator("[data-entry]").count() == len(LESSONS) + len(FIXTURES)
+    expect(page.page.locator(".lesson")).to_contain_text("no-such-lesson", use_inner_text=True)
+    expect(page.page.locator("[data-entry]")).to_have_count(len(LESSONS) + len(FIXTURES))
 
 
 # -- a lesson that is only a file ------------------------------------------------------------------
@@ -239,8 +243,8 @@ def test_an_unknown_lesson_is_said_to_be_so(open_lesson: Any) -> None:
 
 def test_a_new_file_is_a_lesson_by_keyboard_alone(open_lesson: Any) -> None:
     page: Watched = open_lesson("only-a-test&at=one")
-    assert "<b>HTML</b>" in page.page.locator(".lesson").inner_text()
-    assert page.page.locator(".lesson b").count() == 0
+    expect(page.page.locator(".lesson")).to_contain_text("<b>HTML</b>", use_inner_text=True)
+    expect(page.page.locator(".lesson b")).to_have_count(0)
     graph = page.page.locator("[data-graph=one]")
 
     def tab_to(selector: str) -> None:
@@ -251,15 +255,15 @@ def test_a_new_file_is_a_lesson_by_keyboard_alone(open_lesson: Any) -> None:
         raise AssertionError(f"the focus does not come to {selector}")
 
     position = graph.locator("[data-position]")
-    assert position.get_attribute("data-position") == "0"
+    expect(position).to_have_attribute("data-position", "0")
     tab_to("[data-graph=one] [data-step]")
     page.press("Enter")
-    assert position.get_attribute("data-position") == "1"
+    expect(position).to_have_attribute("data-position", "1")
     page.press("ArrowRight")
-    assert position.get_attribute("data-position") == "2"
-    assert page.page.locator("[data-announced]").inner_text().startswith("Step 2")
+    expect(position).to_have_attribute("data-position", "2")
+    expect(page.page.locator("[data-announced]")).to_have_text(re.compile("^Step 2"))
     page.press("End")
-    assert graph.locator("[data-node=a]").get_attribute("data-grad") == "5"
+    expect(graph.locator("[data-node=a]")).to_have_attribute("data-grad", "5")
     page.press("ArrowLeft")
 
     tab_to("[data-task=two] form input")
@@ -268,25 +272,31 @@ def test_a_new_file_is_a_lesson_by_keyboard_alone(open_lesson: Any) -> None:
     for key in ("1", "0", "ArrowLeft", "Enter"):
         page.press(key)
     page.page.wait_for_selector("[data-task=two][data-done=true]")
-    assert page.page.locator("[data-announced]").inner_text() == "Right. 2 · 5 = 10."
+    expect(page.page.locator("[data-announced]")).to_have_text("Right. 2 · 5 = 10.")
     tab_to("[data-task=three] form input")
     page.page.keyboard.type("2")
     page.press("Enter")
     page.page.wait_for_selector("[data-task=three] [data-feedback=wrong]")
-    assert page.page.locator("[data-announced]").inner_text() == "That is b's."
+    expect(page.page.locator("[data-announced]")).to_have_text("That is b's.")
     page.press("Backspace")
     page.page.keyboard.type("5")
     page.press("Enter")
     page.page.wait_for_selector("[data-all-done]")
-    assert position.get_attribute("data-position") == before  # no key went to the graph
-    assert Learner(page.page, read_text("only-a-test")).progress() == (2, 2)
+    expect(position, "no key went to the graph").to_have_attribute("data-position", str(before))
+    learner = Learner(page.page, read_text("only-a-test"))
+    assert len(learner.lesson.tasks) == 2
+    learner.has_done(2)
 
 
 def test_a_link_leads_to_a_place_in_a_lesson(open_lesson: Any) -> None:
     page: Watched = open_lesson("order&at=nine")
     page.page.wait_for_selector("#at-nine:focus")
-    top = page.page.evaluate("document.getElementById('at-nine').getBoundingClientRect().top")
-    assert 0 <= top < 200
+    page.page.wait_for_function(
+        """() => {
+          const {top} = document.getElementById("at-nine").getBoundingClientRect();
+          return 0 <= top && top < 200;
+        }"""
+    )
     assert page.link.endswith("lesson=order&at=nine")
     third = LESSONS["order"].blocks[2].id
     page.page.evaluate("location.hash = '#v=1&lesson=order&at=3'")  # as of old
@@ -296,19 +306,19 @@ def test_a_link_leads_to_a_place_in_a_lesson(open_lesson: Any) -> None:
     page.page.wait_for_selector("h2:focus")
     page.page.evaluate("location.hash = '#v=1&preset=square&step=3'")
     page.page.wait_for_selector(".workbench")
-    assert page.position == 3
+    page.wait_for_position(3)
 
 
 def test_the_answer_is_shown_to_who_has_tried(open_lesson: Any) -> None:
     page: Watched = open_lesson("only-a-test")
     task = page.page.locator("[data-task=two]")
     task.locator("[data-more]").click()
-    assert task.locator("[data-reveal]").count() == 0
+    expect(task.locator("[data-reveal]")).to_have_count(0)
     task.locator("form input").fill("11")
     task.locator("[data-check]").click()
     task.locator("[data-reveal]").click()
-    assert "10" in page.page.locator("[data-announced]").inner_text()
-    assert task.get_attribute("data-done") == "false"
+    expect(page.page.locator("[data-announced]")).to_contain_text("10", use_inner_text=True)
+    expect(task).to_have_attribute("data-done", "false")
 
 
 def test_two_windows_share_what_is_done(open_lesson: Any) -> None:
@@ -325,26 +335,26 @@ def test_the_right_choice_is_shown_too(open_lesson: Any) -> None:
     page: Watched = open_lesson("every-kind")
     task = page.page.locator("[data-task=pick]")
     task.locator("[data-more]").click()
-    assert task.locator("[data-reveal]").count() == 0
+    expect(task.locator("[data-reveal]")).to_have_count(0)
     task.locator("[data-choice='0']").check()
     task.locator("[data-check]").click()
     task.locator("[data-reveal]").click()
-    assert "the second" in page.page.locator("[data-announced]").inner_text()
-    assert task.get_attribute("data-done") == "false"
+    expect(page.page.locator("[data-announced]")).to_contain_text("the second", use_inner_text=True)
+    expect(task).to_have_attribute("data-done", "false")
 
 
 def test_an_order_is_found_by_ordering(open_lesson: Any) -> None:
     """Not by ticking `=` for `+=`; and one is shown to who has tried."""
     page: Watched = open_lesson("every-kind")
     task = page.page.locator("[data-task=lose]")
-    assert task.locator("[data-overwrite]").count() == 0
+    expect(task.locator("[data-overwrite]")).to_have_count(0)
     learner = Learner(page.page, read_text("every-kind"))
     learner._arrange(task, ["d", "b", "c", "a"])
     task.locator("[data-more]").click()
-    assert task.locator("[data-reveal]").count() == 0
+    expect(task.locator("[data-reveal]")).to_have_count(0)
     task.locator("[data-run]").click()
-    assert task.locator("[data-outcome=x]").get_attribute("data-got") == "15"
-    assert task.get_attribute("data-done") == "false"
+    expect(task.locator("[data-outcome=x]")).to_have_attribute("data-got", "15")
+    expect(task).to_have_attribute("data-done", "false")
     task.locator("[data-reveal]").click()
     said = page.page.locator("[data-announced]").inner_text()
     (shown,) = re.findall(r"(?:\w, )+\w", said)
@@ -354,7 +364,8 @@ def test_an_order_is_found_by_ordering(open_lesson: Any) -> None:
 
     fixed = page.page.locator("[data-task=replace]")
     switch = fixed.locator("[data-overwrite]")
-    assert switch.is_checked() and switch.is_disabled()
+    expect(switch).to_be_checked()
+    expect(switch).to_be_disabled()
     learner._arrange(fixed, ["d", "b", "c", "a"])
     fixed.locator("[data-run]").click()
     page.page.wait_for_selector("[data-task=replace][data-done=true]")
@@ -378,12 +389,14 @@ def test_numbers_that_were_revealed_are_not_found(open_lesson: Any) -> None:
 
     answer("value f", "grad b")
     progress = task.locator(".progress")
-    assert "2 revealed" in progress.inner_text() and "does not count" in progress.inner_text()
-    assert task.get_attribute("data-done") == "false"
+    expect(progress).to_contain_text("2 revealed", use_inner_text=True)
+    expect(progress).to_contain_text("does not count", use_inner_text=True)
+    expect(task).to_have_attribute("data-done", "false")
     task.get_by_role("button", name="start again").click()
     answer("value f")
     page.page.wait_for_selector("[data-task=hand][data-done=true]")
-    assert "1 revealed" in progress.inner_text() and "All done" in progress.inner_text()
+    expect(progress).to_contain_text("1 revealed", use_inner_text=True)
+    expect(progress).to_contain_text("All done", use_inner_text=True)
 
 
 def test_a_comma_may_be_a_point_or_not(open_lesson: Any) -> None:
@@ -392,14 +405,14 @@ def test_a_comma_may_be_a_point_or_not(open_lesson: Any) -> None:
     task.locator("form input").fill("1,000")
     task.locator("[data-check]").click()
     task.locator("[data-feedback=unread]").wait_for()
-    assert "1,000" in task.locator("[data-feedback=unread]").inner_text()
-    assert task.get_attribute("data-done") == "false"
+    expect(task.locator("[data-feedback=unread]")).to_contain_text("1,000", use_inner_text=True)
+    expect(task).to_have_attribute("data-done", "false")
 
 
 def test_a_lesson_is_shared_but_not_saved(open_lesson: Any) -> None:
     page: Watched = open_lesson("every-kind")
-    assert page.page.get_by_role("button", name="Share").count() == 1
-    assert page.page.get_by_role("button", name="Export").count() == 0
+    expect(page.page.get_by_role("button", name="Share")).to_have_count(1)
+    expect(page.page.get_by_role("button", name="Export")).to_have_count(0)
     page.page.locator("[data-graph]").click()
     page.page.get_by_role("button", name="Export").wait_for()
 
@@ -422,8 +435,8 @@ def test_a_page_in_one_file_offers_no_lessons(browser: Any, tmp_path: Path) -> N
     watched = Watched(browser.new_context(), path.as_uri())
     watched.page.goto(f"{path.as_uri()}#v=1&lesson=draw-the-graph")
     watched.page.wait_for_selector(".lesson")
-    assert watched.page.locator("[data-lessons]").count() == 0
-    assert "single file" in watched.page.locator(".lesson").inner_text()
+    expect(watched.page.locator("[data-lessons]")).to_have_count(0)
+    expect(watched.page.locator(".lesson")).to_contain_text("single file", use_inner_text=True)
     assert not watched.messages
     watched.page.context.close()
 
@@ -434,10 +447,12 @@ def test_a_page_in_one_file_offers_no_lessons(browser: Any, tmp_path: Path) -> N
 def test_a_phone_shows_the_tools_of_a_task(open_lesson: Any) -> None:
     page: Watched = open_lesson("draw-the-graph", viewport={"width": 320, "height": 640})
     tools = page.page.locator("[data-task=sum-times] [data-tool]").all()
-    assert len(tools) > 2 and all(tool.is_visible() for tool in tools)
+    assert len(tools) > 2
+    for tool in tools:
+        expect(tool).to_be_visible()
     asked = page.page.locator("[data-task=second-values] [data-asked]").first
     asked.locator("input").focus()
-    assert asked.get_by_role("button", name="reveal").is_visible()
+    expect(asked.get_by_role("button", name="reveal")).to_be_visible()
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 320)])
@@ -570,11 +585,10 @@ def test_a_language_is_chosen_and_remembered(open_lesson: Any) -> None:
     page: Watched = open_lesson("only-a-test")
     page.page.select_option(f"select:has(option[value={pseudo.CODE}])", pseudo.CODE)
     page.page.wait_for_selector(f"article[lang={pseudo.CODE}]")
-    title = page.page.locator("article h2").inner_text()
-    assert title == pseudo.accented("Only a test")
+    expect(page.page.locator("article h2")).to_have_text(pseudo.accented("Only a test"))
     assert f"lang={pseudo.CODE}" in page.link
     visit(page, "only-a-test")
     page.page.wait_for_selector(f"article[lang={pseudo.CODE}]")
     page.page.select_option(f"select:has(option[value={pseudo.CODE}])", "en")
     page.page.wait_for_selector("article[lang=en]")
-    assert page.page.locator("article h2").inner_text() == "Only a test"
+    expect(page.page.locator("article h2")).to_have_text("Only a test")

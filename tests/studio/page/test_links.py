@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from gradwalk.studio.pages import STATIC
 from tests.studio.watched import Watched, number, same
@@ -49,9 +50,9 @@ def test_frozen_links_open_as_ever(open_page: Any) -> None:
     for row in (row for row in FROZEN if "title" in row):
         page.go(row["link"])
         link = row["link"]
-        assert not page.page.locator(".notices").count(), link
-        assert page.page.inner_text("#scene-title") == row["title"], link
-        assert page.position == row["position"], link
+        expect(page.page.locator(".notices"), link).to_have_count(0)
+        expect(page.page.locator("#scene-title"), link).to_have_text(row["title"])
+        page.wait_for_position(row["position"])
         shown = page.nodes
         assert set(shown) == set(row["values"]), link
         for name, node in shown.items():
@@ -75,7 +76,7 @@ def test_frozen_links_to_lessons_open_as_ever(open_page: Any) -> None:
         page.page.goto("about:blank")
         page.page.goto(page.address + row["link"])
         page.page.wait_for_selector(f".lesson h2:text-is('{row['lesson']}')")
-        assert not page.page.locator(".notices").count(), row
+        expect(page.page.locator(".notices"), str(row)).to_have_count(0)
         if row["block"]:
             page.page.wait_for_selector(f"[data-task={row['block']}]:focus, "
                                         f"[data-graph={row['block']}]:focus")  # fmt: skip
@@ -87,7 +88,7 @@ def test_frozen_links_to_a_training_open_as_ever(open_page: Any) -> None:
         page.page.goto("about:blank")
         page.page.goto(page.address + row["link"])
         page.page.wait_for_selector(f"[data-trained='{row['link'].rpartition('=')[2]}']")
-        assert not page.page.locator(".notices").count(), row
+        expect(page.page.locator(".notices"), str(row)).to_have_count(0)
         assert same(number(page.page.get_attribute("[data-loss]", "data-loss")), row["loss"]), row
 
 
@@ -127,11 +128,13 @@ def test_a_page_on_this_computer_says_so_when_it_is_shared(open_page: Any) -> No
     share = page.page.locator("[data-send]")
     for part, copied in (("all", page.address + link), ("end", link)):
         share.click()
-        assert "your computer" in page.page.inner_text("dialog[open]")
+        expect(page.page.locator("dialog[open]").first).to_contain_text(
+            "your computer", use_inner_text=True
+        )
         page.page.click(f"[data-copy={part}]")
         page.page.get_by_role("button", name="Link copied").wait_for()
         assert page.page.evaluate(_COPIED) == copied
-        assert not page.page.locator("dialog[open]").count()
+        expect(page.page.locator("dialog[open]")).to_have_count(0)
     share.click()
     with page.page.expect_download() as download:
         page.page.get_by_role("button", name="Save one file").click()
@@ -166,10 +169,11 @@ def test_a_saved_copy_works_from_disk(open_page: Any, browser: Any, tmp_path: Pa
     for copy in copies:
         saved = Watched(context, copy.as_uri())
         saved.go("")
-        assert saved.position == 4 and saved.grad("a") == 10
+        saved.wait_for_grad("a", 10)
+        assert saved.position == 4
         parts = saved.page.evaluate("() => Object.keys(gradwalkParts)")
         assert {f"part-{name}.js" for name in parts} == {p.name for p in STATIC.glob("part-*.js")}
-        assert saved.page.locator(".edge.selected").count() == 1
+        expect(saved.page.locator(".edge.selected")).to_have_count(1)
         saved.page.locator("#main").focus()
         saved.press("ArrowLeft")
         saved.wait_for_position(3)
@@ -178,7 +182,7 @@ def test_a_saved_copy_works_from_disk(open_page: Any, browser: Any, tmp_path: Pa
         saved.page.locator("#main").focus()
         saved.press("End")
         saved.wait_for_position(4)
-        assert saved.grad("a") == 3
+        saved.wait_for_grad("a", 3)
         if copy is copies[0]:  # a copy of the copy is as good
             with saved.page.expect_download() as download:
                 saved.page.get_by_role("button", name="Export").click()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import gradwalk as gw
 from gradwalk.inspect.trace.file import describe
@@ -141,12 +142,14 @@ def test_an_element_lights_the_row_and_the_column_it_came_from(open_page: Any) -
     page: Watched = open_page("#v=1&preset=matrix-product&step=99")
     hover(page, "2.value", 0, 1, (2, 2))
     assert said(page) == "Y[0, 1] = 1 × (−1) + 2 × 0.5 + 3 × 3 = 9"
+    hover(page, "2.value", 0, 0, (2, 2))
+    assert said(page) == "Y[0, 0] = 1 × 1 + 2 × 2 + 3 × 0 = 5", "a 1 is a factor, too"
     lit = page.page.locator("[data-lit]")
     assert [path.count("M") for path in _paths(page, "[data-lit]")] == [3, 3]
     # the gradient of X[0, 1] is a row of dY times a row of W
     hover(page, "0.gradient", 0, 1, (2, 3))
     assert said(page) == "∂L/∂X[0, 1] = 10 × 2 + 18 × 0.5 = 29"
-    assert lit.count() == 2
+    expect(lit).to_have_count(2)
     page.page.mouse.move(5, 5)
     page.page.wait_for_selector("[data-lit]", state="detached")
     assert not page.messages
@@ -167,16 +170,18 @@ def test_arrow_keys_look_at_elements(open_page: Any) -> None:
     assert said(page).startswith("∂L/∂b[0, 0] = 0.1398 + 0.1175 = 0.2573")
     page.press("ArrowDown")
     assert said(page).startswith("∂L/∂b[1, 0] = ")
-    assert page.page.locator("td.at").inner_text() == "0.3199"
+    expect(page.page.locator("td.at")).to_have_text("0.3199")
 
 
 @pytest.mark.slow
 def test_an_edge_shows_its_product_its_sum_and_its_jacobian(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=dense-layer&step=99&select=~2.0")
     figure = page.page.locator("[data-arithmetic] > svg")
-    assert figure.get_attribute("aria-label") == "∇Wa 2×2, aᵀ 2×3, → W 2×3"
+    expect(figure).to_have_attribute("aria-label", "∇Wa 2×2, aᵀ 2×3, → W 2×3")
     page.go("#v=1&preset=dense-layer&step=99&select=~4.1")
-    assert "repeated" in page.page.inner_text("[data-arithmetic]")
+    expect(page.page.locator("[data-arithmetic]").first).to_contain_text(
+        "repeated", use_inner_text=True
+    )
     page.page.click("[data-jacobian] summary")
     numbers = page.page.get_attribute("[data-jacobian] svg", "data-numbers")
     assert numbers == "1 0 1 0 0 1 0 1"
@@ -198,9 +203,9 @@ def test_larger_arrays_are_read_and_too_large_ones_are_thumbnails(
     hover(page, "0.value", 4, 11, (5, 12))
     assert said(page) == f"leaf#0[4, 11] = {_short(x.detach().numpy()[4, 11])}"
     assert page.page.locator('[data-matrix="1.value"] .shade').count() > 3
-    assert page.page.locator('[data-matrix="1.value"] .cells').count() == 0
+    expect(page.page.locator('[data-matrix="1.value"] .cells')).to_have_count(0)
     page.page.click("[data-matrices]")
-    assert page.page.locator(".matrix").count() == 0
+    expect(page.page.locator(".matrix")).to_have_count(0)
 
 
 def _short(number: float) -> str:

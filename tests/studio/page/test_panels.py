@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from gradwalk.inspect.order.answer import OrderRun
 from gradwalk.inspect.order.lab import every_order, run_order
@@ -113,7 +115,7 @@ def test_all_24_orders(
         follow(page, f"#v=1&preset={preset}&panel=order&order={','.join(order)}", list(order))
         compare(page, run_order(trace, list(order), top=6))
         found[attribute(page, "data-got")] += 1
-        assert page.page.get_attribute("[data-outcome]", "data-outcome") == asked
+        expect(page.page.locator("[data-outcome]")).to_have_attribute("data-outcome", asked)
         # What the table of all orders says does not depend on the one that is tried.
         every = {float(g): int(row["orders"]) for g, row in rows(page, "gives").items()}
         assert every == wanted == every_order(asked, trace, list(nodes)).counts
@@ -204,8 +206,10 @@ def test_recipes(same_page: Any, preset: str, recipe: str, gradient: float, corr
     page.page.click("[data-run]")
     assert attribute(page, "data-got") == gradient
     assert number(page.page.get_attribute("[data-outcome]", "data-correct")) == correct
-    assert page.grad("x") == gradient  # the drawing shows what this order gives
-    assert page.page.get_attribute(f'[data-recipe="{recipe}"]', "aria-pressed") == "true"
+    page.wait_for_grad("x", gradient)  # the drawing shows what this order gives
+    expect(page.page.locator(f'[data-recipe="{recipe}"]').first).to_have_attribute(
+        "aria-pressed", "true"
+    )
     compare(page, run_order(trace_of(preset), recipe, top=6))
 
 
@@ -215,7 +219,9 @@ def test_a_recipe_with_too_many_visits_says_so(open_page: Any) -> None:
     page: Watched = open_page(f"#v=1&source={squares}&set=x:1&panel=order")
     before = visits(page)
     page.page.click('[data-recipe="plain recursion"]')
-    assert "too many" in page.page.inner_text("#panel [role=alert]")
+    expect(page.page.locator("#panel [role=alert]").first).to_contain_text(
+        "too many", use_inner_text=True
+    )
     assert visits(page) == before
     page.page.click("[data-recipe=right]")
     page.page.click("[data-run]")
@@ -231,13 +237,13 @@ def test_overwriting_is_a_switch(open_page: Any) -> None:
     assert attribute(page, "data-got") == 9
     assert "overwrite=1" in page.link
     page.go(page.link)
-    assert page.page.is_checked("[data-overwrite]")
+    expect(page.page.locator("[data-overwrite]").first).to_be_checked()
     assert attribute(page, "data-got") == 9
     page.page.get_by_label("= instead of +=").uncheck()
     assert attribute(page, "data-got") == 15
     page.page.get_by_role("tab", name="Inspect").click()
-    assert page.grad("x") == 15
-    assert not page.page.locator(".edge.lost").count()
+    page.wait_for_grad("x", 15)
+    expect(page.page.locator(".edge.lost")).to_have_count(0)
 
 
 def test_step_by_step(open_page: Any) -> None:
@@ -253,16 +259,16 @@ def test_step_by_step(open_page: Any) -> None:
     assert [s["a"] for s in seen] == [0, 0, 9, 9]
     assert [s["x"] for s in seen] == [None, None, None, 9]
     assert page.page.locator("[data-outcome]").get_attribute("data-pair") is None
-    assert page.page.locator("[data-pair]").get_attribute("data-pair") == "b d"
+    expect(page.page.locator("[data-pair]")).to_have_attribute("data-pair", "b d")
     page.page.locator("#panel").get_by_role("button", name="undo").click()
-    assert page.grad("x") is None
-    assert not page.page.locator("[data-outcome]").count()
+    page.wait_for_grad("x", None)
+    expect(page.page.locator("[data-outcome]")).to_have_count(0)
     page.page.get_by_role("button", name="start over").click()
-    assert page.position == 5
+    page.wait_for_position(5)
     step.click()
     step.click()
+    expect(page.page.locator(".steptext")).to_contain_text("Too early: d comes later")
     text = page.page.inner_text(".steptext")
-    assert "Too early: d comes later" in text
     # (Its first words, for readers of the screen only, are a line of their own.)
     assert page.page.inner_text("[data-announced]").split() == text.split()
 
@@ -275,8 +281,8 @@ def test_a_lost_path_can_be_selected(open_page: Any) -> None:
         ".map((e) => e.dataset.edge)"
     )
     assert sorted(edges) == ["a.0", "b.0", "d.0"]
-    assert "6 × 1 × 1 = 6" in page.page.inner_text(".legend")
-    assert page.page.get_attribute("[data-outcome]", "data-outcome") == "x"
+    expect(page.page.locator(".legend").first).to_contain_text("6 × 1 × 1 = 6", use_inner_text=True)
+    expect(page.page.locator("[data-outcome]").first).to_have_attribute("data-outcome", "x")
 
 
 # -- why and nudge ---------------------------------------------------------------------------------
@@ -308,19 +314,21 @@ def test_why_as_python_has_it(open_page: Any, preset: str) -> None:
             assert sorted(p.get_attribute("data-path") for p in paths) == sorted(
                 ">".join(reversed(path.names)) for path in right.paths
             )
-        assert page.page.get_attribute("h4[data-paths]", "data-paths") == str(right.path_count)
+        expect(page.page.locator("h4[data-paths]").first).to_have_attribute(
+            "data-paths", str(right.path_count)
+        )
         assert attribute(page, "data-cancellation") == pytest.approx(right.cancellation)
-        assert page.page.locator(".derivation math").count() >= 1
+        expect(page.page.locator(".derivation math").first).to_be_attached()
 
 
 def test_a_path_is_selected_by_a_click(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=diamond&panel=why&step=8")
     page.page.click('[data-path="d>c>a"]')
     assert "select=d%3Ec%3Ea" in page.link
-    assert page.page.locator(".edge.path").count() == 2
-    assert page.page.get_attribute('[data-path="d>c>a"]', "aria-pressed") == "true"
+    expect(page.page.locator(".edge.path")).to_have_count(2)
+    expect(page.page.locator('[data-path="d>c>a"]').first).to_have_attribute("aria-pressed", "true")
     page.page.click('[data-path="d>c>a"]')
-    assert not page.page.locator(".edge.path").count()
+    expect(page.page.locator(".edge.path")).to_have_count(0)
     page.page.click('[data-node="c"]')  # picking in the drawing stays in this panel
     page.page.wait_for_selector('[data-why="c"]')
 
@@ -349,6 +357,7 @@ def test_the_slider_stays_where_the_graph_is_defined(open_page: Any) -> None:
     page: Watched = open_page("#v=1&source=log(p)&set=p:0.25&panel=why")
     page.page.focus("[data-nudge-slider]")
     page.press("Home")
+    expect(page.page.locator("[data-nudged-root]")).to_have_attribute("data-real", re.compile("^-"))
     real = number(page.page.get_attribute("[data-nudged-root]", "data-real"))
     assert real is not None and math.isfinite(real) and real < 0
 
@@ -381,10 +390,10 @@ def test_mistakes_are_named(open_page: Any, preset: str) -> None:
         verdict = ask.locator(f'[data-verdict="byhand.{key}"]')
         verdict.wait_for()
         assert not verdict.inner_text().startswith("byhand.")  # there are words for it
-        assert "{" not in verdict.inner_text()
-        assert page.page.inner_text("[data-announced]").strip() == verdict.inner_text()
-        assert ask.get_attribute("data-done") == ""
-    assert page.page.get_attribute("[data-done][data-total]", "data-done") == "0"
+        expect(verdict).not_to_contain_text("{", use_inner_text=True)
+        expect(page.page.locator("[data-announced]")).to_have_text(verdict.inner_text())
+        expect(ask).to_have_attribute("data-done", "")
+    expect(page.page.locator("[data-done][data-total]").first).to_have_attribute("data-done", "0")
 
 
 @pytest.mark.parametrize("preset", ["neuron", "square", "diamond"])
@@ -412,7 +421,7 @@ def test_a_graph_worked_out_by_hand(open_page: Any, preset: str) -> None:
         page.page.keyboard.type(f"{answer(trace, str(what)):.6g}")
         page.press("Enter")
         page.page.wait_for_selector(f'[data-done="{done + 1}"]')
-    assert page.page.get_attribute("[data-total]", "data-right") == str(total)
+    expect(page.page.locator("[data-total]").first).to_have_attribute("data-right", str(total))
     for name, node in page.nodes.items():
         assert same(number(node["value"]), trace[name].value), name
         assert same(number(node["grad"]), float(why(name, trace).gradient)), name
@@ -443,33 +452,38 @@ def test_hints_and_revealing(open_page: Any) -> None:
     ask.locator("input").focus()
     hint = ask.get_by_role("button", name="hint")
     hint.click()
-    assert "used 2 times, by b, c" in ask.locator("[data-hint='1']").inner_text()
+    expect(ask.locator("[data-hint='1']")).to_contain_text(
+        "used 2 times, by b, c", use_inner_text=True
+    )
     while hint.get_attribute("aria-disabled") != "true":
         hint.click()
-    assert "6 × 1 + 3 × 3" in ask.locator("[data-hint]").last.inner_text()
-    assert "15" not in ask.inner_text()
+    expect(ask.locator("[data-hint]").last).to_contain_text("6 × 1 + 3 × 3", use_inner_text=True)
+    expect(ask).not_to_contain_text("15", use_inner_text=True)
     ask.get_by_role("button", name="reveal").click()
-    assert ask.locator("[data-answer]").inner_text() == "15"
-    assert page.grad("a") == 15
-    assert "(1 revealed)" in page.page.inner_text("[data-total]")
+    expect(ask.locator("[data-answer]")).to_have_text("15")
+    page.wait_for_grad("a", 15)
+    expect(page.page.locator("[data-total]").first).to_contain_text(
+        "(1 revealed)", use_inner_text=True
+    )
     # Only values, only gradients: what is not asked for helps.
     page.page.uncheck("[data-kind=value]")
-    assert page.value("d") == 18
+    page.wait_for_value("d", 18)
     other = page.page.locator('[data-asked="grad b"] input')
     other.fill("0.")  # what is being typed stays while something else is answered
     page.page.locator('[data-asked="grad c"] input').fill("3")
     page.press("Enter")
     page.page.wait_for_selector('[data-asked="grad c"][data-done=right]')
     page.page.locator('[data-asked="grad b"] input:focus').wait_for()  # not to the first
-    assert other.input_value() == "0."
+    expect(other).to_have_value("0.")
     page.page.get_by_role("button", name="start again").click()
-    assert other.input_value() == ""
-    assert page.grad("a") is None
+    expect(other).to_have_value("")
+    page.wait_for_grad("a", None)
     # What is picked in the drawing is what is asked.
     page.page.click('[data-node="c"]')
-    assert page.page.locator('[data-asked="grad c"] :focus').count()
+    page.page.wait_for_selector('[data-asked="grad c"] :focus')
     page.page.get_by_role("tab", name="Inspect").click()
-    assert page.position == 0 and page.value("d") is None
+    page.wait_for_position(0)
+    page.wait_for_value("d", None)
 
 
 # -- for everyone ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.project.checkout import ROOT
 from tests.studio.node import Node
@@ -94,6 +95,12 @@ def test_what_goes_wrong_is_measured_and_named(engine: Node) -> None:
     dead = seen(30, rate=10, width=8)
     (said,) = [f for f in dead["findings"] if f["key"] == "play.dead"]
     assert said["values"]["count"] == sum(layer["dead"] for layer in dead["layers"][:-1]) > 0
+    # Some pixels are never lit: more than half of the first layer's gradients are 0, but not all.
+    digits = seen(10, data="digits", depth=1, width=8)
+    first = digits["layers"][0]
+    assert first["zeros"] > sum(first["gradients"]) > 0 and first["median"] > 0
+    assert kinds(digits) == {"dead"}
+    assert "nothing" in kinds(seen(30, rate=10, width=1, depth=5))
     assert "stale" in kinds(seen(3, zero=False, width=2))
     assert "alike" in kinds(seen(3, init="zero", width=2))
     assert "broken" in kinds(seen(60, rate=10, activation="linear", optimizer="momentum", depth=4))
@@ -142,7 +149,7 @@ class TestInTheBrowser:
         link, position, title = page.link, page.position, page.page.inner_text("#scene-title")
         page.go(link)
         page.wait_for_position(position)
-        assert page.page.inner_text("#scene-title") == title
+        expect(page.page.locator("#scene-title")).to_have_text(title)
         # The training is where it was, by the button and by the browser's.
         page.page.click("[data-playground]")
         page.page.wait_for_selector("[data-trained='13']")
@@ -169,13 +176,15 @@ class TestInTheBrowser:
         page.page.locator("input[data-setting=depth]").focus()
         page.press("ArrowRight")
         page.page.wait_for_selector("[data-trained='0']")
-        assert page.page.locator("[data-layer]").count() == 4
+        expect(page.page.locator("[data-layer]")).to_have_count(4)
         assert "depth:3" in page.link
         page.page.uncheck("[data-setting=zero]")
         page.page.click("[data-step]")
         page.page.wait_for_selector("[data-findings~=stale]")
         page.page.click(".python summary")
-        assert "zero_grad() is missing" in page.page.inner_text(".python pre")
+        expect(page.page.locator(".python pre").first).to_contain_text(
+            "zero_grad() is missing", use_inner_text=True
+        )
 
     def test_every_press_is_a_step(self, open_page: Any) -> None:
         page: Watched = open_page()

@@ -40,7 +40,7 @@ def test_presenting_shows_the_graph_alone_and_arrows_walk_it(open_page: Any) -> 
     assert not complaints(page)
     page.press("Escape")
     page.page.wait_for_selector("[data-presenting]", state="detached")
-    assert page.page.locator(".panels").is_visible()
+    expect(page.page.locator(".panels")).to_be_visible()
     page.page.locator("#main").focus()
     page.press("p")
     page.page.wait_for_selector("[data-presenting]")
@@ -51,7 +51,7 @@ def test_presenting_shows_the_graph_alone_and_arrows_walk_it(open_page: Any) -> 
 def test_one_sentence_stands_at_the_active_node_and_covers_no_other(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=neuron&step=13")
     page.page.wait_for_selector(".caption.shown")
-    assert page.page.inner_text(".caption") == (
+    expect(page.page.locator(".caption").first).to_have_text(
         "n has its whole gradient, 0.5, and hands each input its share."
     )
     caption = page.page.locator(".caption").bounding_box()
@@ -85,8 +85,8 @@ def saved(open_page: Any, tmp_path: Path) -> Any:
         path = tmp_path / f"{kind}-{download.value.suggested_filename}"
         download.value.save_as(path)
         page.page.wait_for_selector("[data-told]:text('Saved.')")
-        assert not page.page.locator(".film").count(), "nothing is left beside the page"
-        assert page.position == 2, "the page stays where it is"
+        expect(page.page.locator(".film"), "nothing is left beside the page").to_have_count(0)
+        page.wait_for_position(2)  # the page stays where it is
         return path
 
     return save

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from gradwalk.studio.presets import PRESETS
 from tests.studio.watched import Watched
@@ -88,20 +89,21 @@ def test_numbers_that_are_typed_are_used(open_page: Any) -> None:
         page.page.fill("#own", source)
         page.press("Control+Enter")
         page.page.wait_for_selector(f'.scene code:text-is("{source}")')
-        assert not page.page.locator(".mistake").count()
+        expect(page.page.locator(".mistake")).to_have_count(0)
 
     walk("a*b")
-    assert page.value("a") == 1
+    page.wait_for_value("a", 1)
     walk("a = 2; a*b")
-    assert page.value("a") == 2
+    page.wait_for_value("a", 2)
     walk("a*b*c")
     assert page.value("a") == 2, "what the new source leaves open stays"
     # A number by itself is a leaf that is called out; the next is another.
     walk("log(-1)")
     walk("1/0")
-    assert page.value("out") == float("inf")
+    page.wait_for_value("out", float("inf"))
     page.go(page.link)
-    assert page.value("out") == float("inf") and not page.page.locator(".mistake").count()
+    page.wait_for_value("out", float("inf"))
+    expect(page.page.locator(".mistake")).to_have_count(0)
 
 
 def test_nan_is_not_said_to_be_nothing(open_page: Any) -> None:
@@ -113,7 +115,9 @@ def test_nan_is_not_said_to_be_nothing(open_page: Any) -> None:
     page.page.locator("#main").focus()
     page.press("w")
     page.page.wait_for_selector("[data-why=p2]")
-    assert page.page.get_attribute("[data-cancellation]", "data-cancellation") == "NaN"
+    expect(page.page.locator("[data-cancellation]").first).to_have_attribute(
+        "data-cancellation", "NaN"
+    )
     for lie in ("brings nothing", "Nothing cancels", "nan times"):
         assert lie not in panel(page)
     # In formulas it is spelled as in the drawing.
@@ -149,13 +153,13 @@ def test_the_first_nan_or_infinity_is_marked(open_page: Any) -> None:
             marked = page.page.locator(".node.cause [data-node]")
             if "first NaN or infinity" in narration(page):
                 told.append(position)
-            assert marked.count() == len(told)
+            expect(marked).to_have_count(len(told))
         assert len(told) == 1, link
         assert marked.get_attribute("data-node") == cause
         assert page.page.locator(".badge.cause").text_content().startswith("⚠")
         assert "first cause" in str(marked.get_attribute("aria-label"))
     page.go("#v=1&preset=neuron&step=16")
-    assert not page.page.locator(".cause").count()
+    expect(page.page.locator(".cause")).to_have_count(0)
 
 
 @pytest.mark.parametrize("how", ["key", "button"])
@@ -248,7 +252,9 @@ def test_products_of_small_numbers_are_right_as_written(open_page: Any) -> None:
 
 def test_text_stays_in_its_box(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=exploding&set=w:30&step=99")
-    assert "grad +1.776e+11" in page.page.inner_text(".graph")
+    expect(page.page.locator(".graph").first).to_contain_text(
+        "grad +1.776e+11", use_inner_text=True
+    )
     assert not page.page.evaluate(_WIDE)
     page.go("#v=1&preset=neuron&step=99")
     page.page.fill("[data-leaf=b]", "3710.58481")
@@ -314,7 +320,7 @@ def test_a_long_source_leaves_the_drawing_in_sight(open_page: Any) -> None:
     assert len(page.nodes) > 90
     short = page.page.locator(".scene .scroll")
     assert short.bounding_box()["height"] < 60
-    assert short.inner_text() == source, "the rest is there to be scrolled to"
+    expect(short, "the rest is there to be scrolled to").to_have_text(source)
     assert page.page.locator(".graph").bounding_box()["y"] < 400
 
 
@@ -325,7 +331,7 @@ def test_a_change_tells_nothing_that_is_not_computed_yet(open_page: Any) -> None
     assert [row.get_attribute("data-changed") for row in shown.all()] == ["w1"]
     page.page.locator("#main").focus()
     page.press("End")
-    assert shown.count() == 5
+    expect(shown).to_have_count(5)
 
 
 def test_what_is_no_number_is_told(open_page: Any) -> None:
@@ -333,14 +339,16 @@ def test_what_is_no_number_is_told(open_page: Any) -> None:
     field = page.page.locator("#panel [data-leaf=a]")
     field.fill("3x")
     page.press("Enter")
-    assert field.input_value() == "3x", "what was typed is there to be mended"
-    assert field.get_attribute("aria-invalid") == "true"
-    assert "“3x” is not a number" in page.page.inner_text("#panel [role=alert]")
+    expect(field, "what was typed is there to be mended").to_have_value("3x")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(page.page.locator("#panel [role=alert]").first).to_contain_text(
+        "“3x” is not a number", use_inner_text=True
+    )
     page.press("Tab")
-    assert field.input_value() == "3"
+    expect(field).to_have_value("3")
     field.fill("inf")
     page.press("Enter")
-    assert field.input_value() == "inf", "as it is spelled everywhere"
+    expect(field, "as it is spelled everywhere").to_have_value("inf")
 
 
 def test_a_link_keeps_nan_and_infinity(open_page: Any) -> None:
@@ -351,7 +359,8 @@ def test_a_link_keeps_nan_and_infinity(open_page: Any) -> None:
         assert f"set=a:{typed.replace('−', '-')}&" in written
         page.go(written)
         assert str(page.value("a")) == typed.replace("−", "-")
-        assert page.link == written and not page.page.locator(".notices").count()
+        expect(page.page.locator(".notices")).to_have_count(0)
+        assert page.link == written
 
 
 def test_one_order_is_not_called_all(open_page: Any) -> None:

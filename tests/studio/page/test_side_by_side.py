@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 import gradwalk as gw
 from gradwalk.inspect.diff.side_by_side import side_by_side
@@ -31,9 +32,11 @@ def test_differences_are_colour(open_page: Any, tmp_path: Path, theme: str) -> N
     page.page.emulate_media(color_scheme=theme)
     open_file(page, saved(both, tmp_path))
     page.page.wait_for_selector("[data-finding]")
-    assert "eps is 1e-05 in A and 0.01 in B" in page.page.inner_text("[data-finding]")
+    expect(page.page.locator("[data-finding]").first).to_contain_text(
+        "eps is 1e-05 in A and 0.01 in B", use_inner_text=True
+    )
     differs = page.page.locator("g.differs.node")
-    assert differs.count() == 2  # in A and in B
+    expect(differs).to_have_count(2)  # in A and in B
     names = {differs.nth(i).locator("[data-node]").get_attribute("data-name") for i in range(2)}
     assert len(names) == 1 and "standardize" in str(names)
 
@@ -47,12 +50,14 @@ def test_differences_are_colour(open_page: Any, tmp_path: Path, theme: str) -> N
     assert min(tints("compared.node")) == 0  # before it
     assert not complaints(page)
     page.page.locator("g.differs.node [data-node]").last.click()
-    assert "Counterpart" in page.page.inner_text("#panel")
+    expect(page.page.locator("#panel")).to_contain_text("Counterpart", use_inner_text=True)
 
 
 def test_equal_traces_say_so(open_page: Any, tmp_path: Path) -> None:
     page: Watched = open_page()
     open_file(page, saved(side_by_side(gw.diff(trace(1e-5), trace(1e-5))), tmp_path))
     page.page.wait_for_selector("[data-operations]")
-    assert "No operation differs by more than rounding" in page.page.inner_text("#panel")
-    assert not page.page.locator("g.differs").count()
+    expect(page.page.locator("#panel")).to_contain_text(
+        "No operation differs by more than rounding", use_inner_text=True
+    )
+    expect(page.page.locator("g.differs")).to_have_count(0)

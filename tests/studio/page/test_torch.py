@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from playwright.sync_api import expect
 
 import gradwalk as gw
 from gradwalk.inspect.trace.array_statistics import Statistics
@@ -53,14 +54,14 @@ def test_a_file_is_opened_a_block_expanded_an_edge_clicked_and_the_nan_found(
     page: Watched = visit(studio.url())
     open_file(page, saved(sick, tmp_path, "gradwalk-step-500.trace"))
     page.page.wait_for_selector("[data-finding]")
-    assert page.page.inner_text("#scene-title") == "gradwalk-step-500"
+    expect(page.page.locator("#scene-title")).to_have_text("gradwalk-step-500")
 
     # The block is closed, and marked; it is opened as one finds it.
     find_block = page.page.locator('[data-result="transformer.h.1"]')
     page.page.fill("#trace-search", "transformer.h.1")
     find_block.click()
     block = scope(page, "h.1")
-    assert block.get_attribute("aria-expanded") == "false"
+    expect(block).to_have_attribute("aria-expanded", "false")
     block.press("Enter")
     page.page.wait_for_selector('[data-name="h.1"][aria-expanded="true"]')
     inside = page.page.locator("[data-scope]").evaluate_all("all => all.map(e => e.dataset.name)")
@@ -70,13 +71,18 @@ def test_a_file_is_opened_a_block_expanded_an_edge_clicked_and_the_nan_found(
     finding = page.page.locator('[data-finding="nan"]')
     if not finding.count():  # the panel shows the block
         page.page.get_by_text("The whole trace").first.click()
-    assert page.page.inner_text(".mistake .link") == found.name
-    assert "0 / 0 is NaN" in finding.inner_text() and "gpt2.py" in finding.inner_text()
-    assert page.page.locator("[data-finding]").count() == 1, "what follows from it is not told"
+    expect(page.page.locator(".mistake .link").first).to_have_text(found.name)
+    expect(finding).to_contain_text("0 / 0 is NaN", use_inner_text=True)
+    expect(finding).to_contain_text("gpt2.py", use_inner_text=True)
+    expect(page.page.locator("[data-finding]"), "what follows from it is not told").to_have_count(1)
     finding.locator("button").first.click()
-    assert page.page.get_attribute("[data-selected]", "data-selected") == str(found.node)
-    assert "hidden.square().mean(-1, keepdim=True).sqrt()" in page.page.inner_text("#panel")
-    assert page.page.locator(f'[data-node="{found.node}"]').is_visible()
+    expect(page.page.locator("[data-selected]").first).to_have_attribute(
+        "data-selected", str(found.node)
+    )
+    expect(page.page.locator("#panel")).to_contain_text(
+        "hidden.square().mean(-1, keepdim=True).sqrt()", use_inner_text=True
+    )
+    expect(page.page.locator(f'[data-node="{found.node}"]')).to_be_visible()
 
     # The edge back to what it was divided by.
     page.page.mouse.click(*page.page.locator(f'[data-edge="{found.node}.1"]').evaluate(MIDDLE))
@@ -84,7 +90,7 @@ def test_a_file_is_opened_a_block_expanded_an_edge_clicked_and_the_nan_found(
     pushed = sick.sweep.pushed[found.node][1]
     assert np.isnan(pushed).any()
     norm = page.page.locator('[data-tensor="pushed"] [data-statistic=norm]')
-    assert norm.get_attribute("data-number") == "NaN"
+    expect(norm).to_have_attribute("data-number", "NaN")
 
 
 def test_a_healthy_step_is_not_marked(visit: Any, studio: Studio) -> None:
@@ -93,7 +99,7 @@ def test_a_healthy_step_is_not_marked(visit: Any, studio: Studio) -> None:
     assert any(np.isinf(node.value).any() for node in trace.nodes)
     page: Watched = visit(studio.url(studio.sessions.show(trace, "a healthy step")))
     page.page.wait_for_selector("text=Nothing was found wrong")
-    assert page.page.locator(".mark.broken, .mistake").count() == 0
+    expect(page.page.locator(".mark.broken, .mistake")).to_have_count(0)
     find(page, "transformer.h.0.attn.c_attn.weight")
     shown = page.page.locator('[data-tensor="gradient"] [data-statistic=norm]')
     wanted = Statistics.of(trace.grad("transformer.h.0.attn.c_attn.weight")).norm
@@ -116,7 +122,7 @@ def test_a_loss_of_pytorchs_is_shown(visit: Any) -> None:
     try:
         page: Watched = visit(shown.url)
         page.page.wait_for_selector("[data-trace-drawing] .box")
-        assert page.page.inner_text("#scene-title") == "a loss"
+        expect(page.page.locator("#scene-title")).to_have_text("a loss")
         find(page, "0.weight")
         gradient = page.page.locator('[data-tensor="gradient"] [data-statistic=norm]')
         (wanted,) = torch.autograd.grad(loss, [model[0].weight])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import gradwalk as gw
 from gradwalk.inspect.trace.array_statistics import Statistics
@@ -65,7 +67,7 @@ def test_a_large_trace_opens_fast_and_stays_small(
     operations = int(page.page.inner_text("[data-operations]"))
     assert operations == sum(1 for node in trace.nodes if node.op)
     scope(page, "GPT").click()
-    scope(page, "blocks.1").click()
+    scope(page, "blocks.0").click()
     page.page.wait_for_selector('[data-scope][data-name="norm1"]')
     counts["a block"] = elements(page)
 
@@ -119,10 +121,10 @@ def test_modules_open_and_close_by_mouse_and_keyboard(
     trace, path = large
     page: Watched = open_page()
     open_file(page, path)
-    assert page.page.locator("[data-scope]").count() == 1, "it begins collapsed"
+    expect(page.page.locator("[data-scope]"), "it begins collapsed").to_have_count(1)
     scope(page, "GPT").click()
-    assert scope(page, "GPT").get_attribute("aria-expanded") == "true"
-    assert scope(page, "blocks.0").get_attribute("aria-expanded") == "false"
+    expect(scope(page, "GPT")).to_have_attribute("aria-expanded", "true")
+    expect(scope(page, "blocks.0")).to_have_attribute("aria-expanded", "false")
 
     scope(page, "blocks.0").press("Enter")
     block = next(i for i, g in enumerate(trace.groups) if g.path == "blocks.0")
@@ -132,17 +134,18 @@ def test_modules_open_and_close_by_mouse_and_keyboard(
     page.press("v")  # the table has one module at a time
     page.page.click("tr[data-row-scope] button")
     page.page.locator("tr[data-row-scope] button", has_text="blocks.0").first.click()
+    page.page.wait_for_selector(f'tr[data-row="{inside[0]}"]')
     rows = page.page.locator("tr[data-row]").evaluate_all("rows => rows.map(r => r.dataset.row)")
     assert [name for name in rows if name in inside] == inside
     page.press("v")
     page.page.wait_for_selector("[data-trace-drawing] .box")
 
     scope(page, "blocks.0").press("Space")
-    assert scope(page, "blocks.0").get_attribute("aria-expanded") == "false"
-    assert page.page.locator('[data-scope][data-name="norm1"]').count() == 0
+    expect(scope(page, "blocks.0")).to_have_attribute("aria-expanded", "false")
+    expect(page.page.locator('[data-scope][data-name="norm1"]')).to_have_count(0)
     page.page.locator("#main").focus()
     page.press("c")
-    assert page.page.locator("[data-scope]").count() == 1
+    expect(page.page.locator("[data-scope]")).to_have_count(1)
 
 
 def test_search_by_name_operation_and_line(open_page: Any, large: tuple[Trace, Path]) -> None:
@@ -150,9 +153,10 @@ def test_search_by_name_operation_and_line(open_page: Any, large: tuple[Trace, P
     page: Watched = open_page()
     open_file(page, path)
 
-    def count(asked: str) -> int:
+    def search(asked: str, count: int) -> None:
         page.page.fill("#trace-search", asked)
-        return int(page.page.inner_text(".results [role=status]").split()[0])
+        status = page.page.locator(".results [role=status]")
+        expect(status).to_have_text(re.compile(rf"^{count}\b"))
 
     def holding(asked: str) -> int:
         """Operations, leaves and modules that have it in name, op, path or source line."""
@@ -168,18 +172,21 @@ def test_search_by_name_operation_and_line(open_page: Any, large: tuple[Trace, P
     assert softmax.line is not None
     place = f"{Path(softmax.line.file).name}:{softmax.line.line}"
     for asked in ("softmax", "layernorm", "blocks.7.", place):
-        assert 0 < count(asked) == holding(asked), asked
-    count("softmax")  # the operation itself comes first
-    assert page.page.locator("[data-result]").first.inner_text().startswith("softmax#")
-    assert count("nothing of the kind") == 0
+        assert holding(asked) > 0
+        search(asked, holding(asked))
+    search("softmax", holding("softmax"))  # the operation itself comes first
+    expect(page.page.locator("[data-result]").first).to_have_text(re.compile("^softmax#"))
+    search("nothing of the kind", 0)
 
     name = "blocks.37.down.weight"
     page.page.fill("#trace-search", name)
     page.page.press("#trace-search", "Enter")
     page.page.wait_for_selector("[data-selected]")
     index = trace.find(name)
-    assert page.page.get_attribute("[data-selected]", "data-selected") == str(index)
-    assert page.page.locator(f'[data-node="{index}"]').is_visible()
+    expect(page.page.locator("[data-selected]").first).to_have_attribute(
+        "data-selected", str(index)
+    )
+    expect(page.page.locator(f'[data-node="{index}"]')).to_be_visible()
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -199,9 +206,9 @@ def test_small_matrices_are_shown_in_figures(open_page: Any) -> None:
     for name in ("X", "W", "Y"):
         find(page, name)
         for tensor, array in (("value", trace[name].value), ("gradient", trace.grad(name))):
-            figures = page.page.locator(f'[data-tensor="{tensor}"] td').evaluate_all(
-                "cells => cells.map(c => Number(c.dataset.number))"
-            )
+            cells = page.page.locator(f'[data-tensor="{tensor}"] td')
+            expect(cells).to_have_count(array.size)
+            figures = cells.evaluate_all("cells => cells.map(c => Number(c.dataset.number))")
             assert np.allclose(np.reshape(figures, array.shape), array, rtol=1e-11)
             shown = page.page.locator(f'[data-tensor="{tensor}"] [data-statistic]')
             for name_, text in shown.evaluate_all(
@@ -216,11 +223,11 @@ def test_an_edge_has_its_formula(open_page: Any, edge: str, rule: str) -> None:
     trace = next(p for p in PRESETS if p.id == "matrix-product").trace()
     product = trace.find("Y")
     page: Watched = open_page(f"#v=1&preset=matrix-product&select=~{product}.{edge}")
-    assert page.page.inner_text(f'[data-rule="{product}.{edge}"]') == rule
+    expect(page.page.locator(f'[data-rule="{product}.{edge}"]').first).to_have_text(rule)
     pushed = trace.sweep.pushed[product][int(edge)]
-    figures = page.page.locator('[data-tensor="pushed"] td').evaluate_all(
-        "cells => cells.map(c => Number(c.dataset.number))"
-    )
+    cells = page.page.locator('[data-tensor="pushed"] td')
+    expect(cells).to_have_count(pushed.size)
+    figures = cells.evaluate_all("cells => cells.map(c => Number(c.dataset.number))")
     assert np.allclose(np.reshape(figures, pushed.shape), pushed, rtol=1e-11)
 
 
@@ -239,7 +246,7 @@ def test_the_steps_are_the_recorded_visits(open_page: Any, large: tuple[Trace, P
     assert [n for phase, n in steps if phase == "forward"] == [n.index for n in trace.nodes if n.op]
     assert [n for phase, n in steps if phase == "seed"] == [edge.node for edge in trace.sweep.seeds]
     assert [n for phase, n in steps if phase == "backward"] == trace.sweep.visits
-    assert page.position == len(steps), "what was recorded is all there"
+    page.wait_for_position(len(steps))  # what was recorded is all there
 
 
 @pytest.mark.parametrize("name", ["dense-layer", "matrix-product", "tied-weight"])
@@ -250,7 +257,8 @@ def test_walking_a_small_trace(open_page: Any, name: str) -> None:
     page.page.locator("#main").focus()
     page.press("0")  # all of it in sight
     for position in range(len(operations)):
-        assert page.position == position
+        page.wait_for_position(position)
+        expect(page.page.locator("[data-known=false]")).to_have_count(len(operations) - position)
         later = page.page.locator("[data-known=false]").evaluate_all(
             "all => all.map(e => Number(e.dataset.node))"
         )
@@ -258,7 +266,7 @@ def test_walking_a_small_trace(open_page: Any, name: str) -> None:
         page.press("ArrowRight")
     assert page.page.evaluate(VISITED) == []
     page.press("ArrowRight")
-    assert page.phase == "seed"
+    page.page.wait_for_selector("[data-phase=seed]")
     for done, node in enumerate(trace.sweep.visits, 1):
         page.press("ArrowRight")
         page.wait_for_position(len(operations) + 1 + done)
@@ -298,12 +306,12 @@ def test_walking_a_small_trace(open_page: Any, name: str) -> None:
 
 def test_a_link_opens_a_preset_where_it_was(open_page: Any) -> None:
     page: Watched = open_page("#v=1&preset=tied-weight&step=7")
-    assert page.position == 7
+    page.wait_for_position(7)
     find(page, "W")
     link = page.link
     page.go(link)
-    assert page.position == 7
-    assert page.page.inner_text("[data-selected]") == "W"
+    page.wait_for_position(7)
+    expect(page.page.locator("[data-selected]").first).to_have_text("W")
 
 
 def test_a_file_can_be_dropped(open_page: Any, small: tuple[Trace, Path]) -> None:
@@ -318,7 +326,7 @@ def test_a_file_can_be_dropped(open_page: Any, small: tuple[Trace, Path]) -> Non
         list(small[1].read_bytes()),
     )
     page.page.wait_for_selector("[data-trace-drawing] .box")
-    assert page.page.inner_text("#scene-title") == "dropped"
+    expect(page.page.locator("#scene-title")).to_have_text("dropped")
 
 
 # -- what is drawn ---------------------------------------------------------------------------------
@@ -354,11 +362,11 @@ def test_texts_stay_in_their_boxes(open_page: Any, tmp_path: Path, name: str) ->
     )
     for matrices, text in [("true", ".side"), ("false", ".fact")]:
         page.page.evaluate(f"gradwalkStudio.trace.matrices.value = {matrices}")
-        page.page.wait_for_timeout(100)
-        assert page.page.locator(f"[data-trace-drawing] .node {text}").count() > 5
+        expect(page.page.locator(f"[data-trace-drawing] .node {text}").nth(5)).to_be_attached()
+        page.resting_box("[data-trace-drawing] .box")
         assert page.page.evaluate(STRAY) == []
     page.page.evaluate("gradwalkStudio.trace.closeAll()")
-    page.page.wait_for_timeout(100)
+    page.resting_box("[data-trace-drawing] .box")
     assert page.page.evaluate(STRAY) == []
 
 
@@ -370,10 +378,11 @@ def test_a_long_trace_begins_with_what_can_be_read(open_page: Any, tmp_path: Pat
         return float(page.page.evaluate("document.querySelector('.trace .box').getScreenCTM().a"))
 
     assert scale() >= 0.7
-    first = page.page.locator("[data-trace-drawing] .box").first.bounding_box()
+    first = page.resting_box("[data-trace-drawing] .box")
     frame = page.page.locator("[data-trace-drawing]").bounding_box()
     assert first["x"] >= frame["x"], "it begins with the beginning"
     page.page.get_by_role("button", name="Fit").click()
+    page.resting_box("[data-trace-drawing] .box")
     assert scale() < 0.5, "all of it, when that is asked for"
 
 
@@ -385,8 +394,7 @@ def test_what_is_opened_stays_in_sight(open_page: Any, tmp_path: Path) -> None:
     page.page.click('[data-result="blocks.9"]')
     scope(page, "blocks.9").press("Enter")
     page.page.wait_for_selector('[data-name="blocks.9"][aria-expanded="true"]')
-    page.page.wait_for_timeout(100)
-    box = scope(page, "blocks.9").bounding_box()
+    box = page.resting_box('[data-scope][data-name="blocks.9"]')
     frame = page.page.locator("[data-trace-drawing]").bounding_box()
     assert frame["x"] <= box["x"] < frame["x"] + frame["width"] - 100
 
@@ -399,8 +407,8 @@ def test_a_sick_trace_begins_with_what_is_wrong(open_page: Any, tmp_path: Path) 
     page: Watched = open_page()
     open_file(page, saved(trace, tmp_path))
     cause = min(n.index for n in trace.nodes if not np.isfinite(n.value).all())
-    page.page.wait_for_timeout(100)
-    box = page.page.locator(f'[data-node="{cause}"]').bounding_box()
+    page.page.wait_for_selector(f'[data-node="{cause}"]')
+    box = page.resting_box(f'[data-node="{cause}"]')
     frame = page.page.locator("[data-trace-drawing]").bounding_box()
     assert frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"] + frame["width"]
 
@@ -420,6 +428,7 @@ def test_axe_finds_nothing(
     heat_cells(page, "value", "d")
     found["node"] = complaints(page)
     page.page.locator("[data-to-edge]").first.click()
+    page.page.wait_for_selector("[data-rule]")
     found["edge"] = complaints(page)
     page.page.locator("#main").focus()
     page.press("v")
@@ -428,6 +437,7 @@ def test_axe_finds_nothing(
     if width == 320:
         page.page.click("button.menu")
     page.page.click("[data-open-trace]")
+    page.page.wait_for_selector("dialog[open]")
     found["dialog"] = complaints(page)
     assert not {name: list_ for name, list_ in found.items() if list_}
 
@@ -441,5 +451,5 @@ def test_a_description_without_groups_or_sweeps(open_page: Any, tmp_path: Path) 
     page: Watched = open_page()
     open_file(page, saved(trace, tmp_path))
     find(page, trace.name(1))
-    assert page.page.locator('[data-tensor="value"]').count() == 1
-    assert page.page.locator('[data-tensor="gradient"]').count() == 0
+    expect(page.page.locator('[data-tensor="value"]')).to_have_count(1)
+    expect(page.page.locator('[data-tensor="gradient"]')).to_have_count(0)

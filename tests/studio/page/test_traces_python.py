@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import gradwalk as gw
 from gradwalk.inspect.trace.trace import Trace
@@ -32,23 +33,33 @@ def test_nan_is_marked(open_page: Any, tmp_path: Path) -> None:
     nodes = [n.index for n in trace.nodes if not np.isfinite(n.value).all()]
     grads = [i for i, g in trace.sweep.grads.items() if not np.isfinite(g[0]).all()]
     broken = set(nodes) | set(grads)
+    expect(page.page.locator(".node:has(.mark.broken) [data-node]")).to_have_count(len(broken))
     marked = page.page.locator(".node:has(.mark.broken) [data-node]").evaluate_all(
         "all => all.map(e => Number(e.dataset.node))"
     )
     assert set(marked) == broken
     cause = min(nodes)  # what the first bad value came from; gradients are bad because of it
     first = page.page.locator(".mistake .link")
-    assert first.inner_text() == trace.name(cause) == gw.find_nan(trace).name
+    assert trace.name(cause) == gw.find_nan(trace).name
+    expect(first).to_have_text(trace.name(cause))
     first.click()
-    assert page.page.get_attribute("[data-selected]", "data-selected") == str(cause)
+    expect(page.page.locator("[data-selected]").first).to_have_attribute(
+        "data-selected", str(cause)
+    )
     for index in grads:  # a norm of the finite elements would be 0
-        assert page.page.get_attribute(f'[data-node="{index}"]', "data-grad") == "NaN"
+        expect(page.page.locator(f'[data-node="{index}"]').first).to_have_attribute(
+            "data-grad", "NaN"
+        )
     find(page, "weight")
     norm = page.page.locator('[data-tensor="gradient"] [data-statistic=norm]')
-    assert norm.get_attribute("data-number") == "NaN"
+    expect(norm).to_have_attribute("data-number", "NaN")
     page.page.click("[data-matrices]")
-    assert "∇ NaN" in page.page.inner_text("[data-trace-drawing]")
-    assert "To weight: norm NaN" in page.page.inner_text(".steptext")
+    expect(page.page.locator("[data-trace-drawing]").first).to_contain_text(
+        "∇ NaN", use_inner_text=True
+    )
+    expect(page.page.locator(".steptext").first).to_contain_text(
+        "To weight: norm NaN", use_inner_text=True
+    )
 
 
 def test_the_first_of_gradients_is_the_first_to_arrive(open_page: Any, tmp_path: Path) -> None:
@@ -62,7 +73,7 @@ def test_the_first_of_gradients_is_the_first_to_arrive(open_page: Any, tmp_path:
     assert first != min(broken)
     page: Watched = open_page()
     open_file(page, saved(trace, tmp_path))
-    assert page.page.inner_text(".mistake .link") == trace.name(first)
+    expect(page.page.locator(".mistake .link").first).to_have_text(trace.name(first))
 
 
 def damaged(small: Path, folder: Path) -> dict[str, tuple[bytes, str]]:
@@ -115,11 +126,11 @@ def test_bad_files_are_told_and_change_nothing(
         path = tmp_path / "bad.trace"
         path.write_bytes(content)
         page.page.set_input_files("[data-trace-file]", path)
-        page.page.wait_for_selector(".notices")
-        text = page.page.inner_text(".notices li")
-        assert told in text, (name, text)
+        notice = page.page.locator(".notices li").first
+        expect(notice, name).to_contain_text(told, use_inner_text=True)
         page.page.click(".notices button")
-        assert page.page.get_attribute("[data-presets]", "data-presets") is not None
+        expect(page.page.locator(".notices")).to_have_count(0)
+        expect(page.page.locator("[data-presets]")).to_be_attached()
         assert "f" in page.nodes, f"after {name} the graph is gone"
     open_file(page, small[1])
 
@@ -127,10 +138,10 @@ def test_bad_files_are_told_and_change_nothing(
 def test_without_python_the_page_says_so(open_page: Any, small: tuple[Trace, Path]) -> None:
     page: Watched = open_page()
     open_file(page, small[1])
-    assert "needs Python" in page.page.inner_text("#panel")
+    expect(page.page.locator("#panel")).to_contain_text("needs Python", use_inner_text=True)
     find(page, "blocks.0.q.weight")
-    assert "needs Python" in page.page.inner_text("#panel")
-    assert page.page.locator("[data-why]").count() == 0
+    expect(page.page.locator("#panel")).to_contain_text("needs Python", use_inner_text=True)
+    expect(page.page.locator("[data-why]")).to_have_count(0)
 
 
 # -- with Python -----------------------------------------------------------------------------------
@@ -143,18 +154,19 @@ def test_a_live_session_with_its_findings(visit: Any, studio: Studio) -> None:
     page.page.wait_for_selector("[data-finding]")
     findings = sick.findings
     assert findings
+    expect(page.page.locator("[data-finding]")).to_have_count(len(findings))
     listed = page.page.locator("[data-finding]").evaluate_all(
         "all => all.map(e => e.dataset.finding)"
     )
     assert listed == [finding["kind"] for finding in findings]
     for finding in findings:
-        assert finding["text"] in page.page.inner_text("#panel")
-        assert finding["line"] in page.page.inner_text("#panel")
+        expect(page.page.locator("#panel")).to_contain_text(finding["text"], use_inner_text=True)
+        expect(page.page.locator("#panel")).to_contain_text(finding["line"], use_inner_text=True)
     # marked on the graph: on operations, or on the closed modules around them
-    assert page.page.locator(".mark.sick").count() > 0
+    expect(page.page.locator(".mark.sick").first).to_be_attached()
     page.page.locator("[data-finding] button").first.click()
-    assert page.page.get_attribute("[data-selected]", "data-selected") == str(
-        findings[0]["nodes"][0]
+    expect(page.page.locator("[data-selected]").first).to_have_attribute(
+        "data-selected", str(findings[0]["nodes"][0])
     )
     # the other one, from the list
     before = page.page.evaluate("location.search")
@@ -164,7 +176,7 @@ def test_a_live_session_with_its_findings(visit: Any, studio: Studio) -> None:
     page.page.wait_for_function("(before) => location.search !== before", arg=before)
     page.page.reload()
     page.page.wait_for_selector("[data-trace-drawing] .box")
-    assert page.page.inner_text("#scene-title") == "another"
+    expect(page.page.locator("#scene-title")).to_have_text("another")
 
 
 def test_why_and_one_element_are_asked_from_python(
@@ -186,7 +198,9 @@ def test_why_and_one_element_are_asked_from_python(
     page.page.locator(".ask input").fill("0, 1, 99")
     page.page.click("[data-why-element]")
     page.page.wait_for_selector(".ask [role=alert]")
-    assert "no element 0, 1, 99" in page.page.inner_text(".ask [role=alert]")
+    expect(page.page.locator(".ask [role=alert]").first).to_contain_text(
+        "no element 0, 1, 99", use_inner_text=True
+    )
 
     find(page, "linear#14")
     page.page.locator(".ask input").fill("0, 1, 2")
@@ -211,13 +225,15 @@ def test_a_composite_is_taken_apart(visit: Any, studio: Studio, small: tuple[Tra
     page.page.get_by_role("button", name="what it is made of").click()
     page.page.wait_for_selector("text=back to two blocks")
     opened = answers.opened(trace, {"node": composite.index})
-    assert page.page.inner_text("#scene-title") == opened["name"]
+    expect(page.page.locator("#scene-title")).to_have_text(opened["name"])
     drawn = page.page.locator("[data-node]").evaluate_all("all => all.map(e => e.dataset.name)")
     ops = [f"{node['op']}#{i}" for i, node in enumerate(opened["trace"]["nodes"]) if node["op"]]
     assert len(ops) > 1 and set(ops) <= set(drawn)
     page.page.click("text=back to two blocks")
     page.page.wait_for_selector("#scene-title >> text=two blocks")
-    assert page.page.get_attribute("[data-selected]", "data-selected") == str(composite.index)
+    expect(page.page.locator("[data-selected]").first).to_have_attribute(
+        "data-selected", str(composite.index)
+    )
     page.page.get_by_text("The whole trace").first.click()
     page.page.wait_for_selector("text=Nothing was found wrong")
 
@@ -236,7 +252,7 @@ def test_a_file_in_a_server_page_gets_pythons_tools(
     assert kinds == [finding["kind"] for finding in findings_of(sick_trace())]
     page.page.reload()
     page.page.wait_for_selector("[data-finding]")
-    assert page.page.inner_text("#scene-title") == "step", "by the name of the file"
+    expect(page.page.locator("#scene-title"), "by the name of the file").to_have_text("step")
 
 
 def test_a_file_of_numbers_in_a_server_page_is_shown_again(
@@ -263,7 +279,7 @@ def test_numbers_recorded_by_python_are_live(visit: Any, studio: Studio) -> None
     page.page.wait_for_selector('[data-node="d"]')
     page.page.locator("#main").focus()
     page.press("End")
-    assert page.grad("a") == 15.0
+    page.wait_for_grad("a", 15.0)
     page.page.fill("[data-leaf=a]", "3")
     page.page.wait_for_selector('[data-node="d"][data-value="36"]')
 
@@ -301,7 +317,9 @@ def test_an_exported_trace_opens_from_disk(
     copy = Watched(context, path.as_uri())
     copy.go("")
     copy.page.wait_for_selector("[data-trace-drawing] .box")
-    assert "replay what Python computed" in copy.page.inner_text("#main")
+    expect(copy.page.locator("#main")).to_contain_text(
+        "replay what Python computed", use_inner_text=True
+    )
     check_numbers(copy, small[0])
     assert not copy.messages
     context.close()
@@ -312,11 +330,15 @@ def test_a_recording_says_that_it_replays(
 ) -> None:
     """Where no Python is, what is shown cannot be computed anew."""
     for link in ("#v=1&preset=matrix-product", "#v=1&preset=dense-layer"):
-        assert "replay what Python computed" in open_page(link).page.inner_text("#panel")
-    assert "replay" not in open_page("#v=1&preset=square").page.inner_text("#main")
+        expect(open_page(link).page.locator("#panel")).to_contain_text(
+            "replay what Python computed", use_inner_text=True
+        )
+    expect(open_page("#v=1&preset=square").page.locator("#main")).not_to_contain_text(
+        "replay", use_inner_text=True
+    )
     page: Watched = visit(studio.url(studio.sessions.show(small[0], "two blocks")))
     page.page.wait_for_selector("[data-trace-drawing] .box")
-    assert "replay" not in page.page.inner_text("#main")
+    expect(page.page.locator("#main")).not_to_contain_text("replay", use_inner_text=True)
 
 
 # -- sessions --------------------------------------------------------------------------------------
@@ -328,17 +350,20 @@ def test_the_findings_of_numbers_are_told(visit: Any, studio: Studio) -> None:
     session = studio.sessions.show(trace, "a logarithm")
     (finding,) = session.findings
     page: Watched = visit(studio.url(session))
-    page.page.wait_for_selector(".notices")
+    expect(page.page.locator(".notices")).to_contain_text("a logarithm", use_inner_text=True)
     told = page.page.inner_text(".notices")
     # Python calls the node without a name log#1, the page v1.
     assert finding["text"].startswith("log#1: ")
     assert finding["text"].replace("log#1", "v1") in told
     assert finding["line"] in told and finding["fix"] in told and "a logarithm" in told
-    assert "Node v1" in page.page.inner_text("#panel"), "the cause is selected"
+    expect(page.page.locator("#panel"), "the cause is selected").to_contain_text(
+        "Node v1", use_inner_text=True
+    )
     healthy = gw.Value(2.0, label="a")
     page = visit(studio.url(studio.sessions.show(gw.record(healthy.log()), "another")))
-    page.page.wait_for_timeout(300)
-    assert page.page.locator(".notices").count() == 0
+    page.page.wait_for_selector('[data-node="a"]')
+    page.page.wait_for_timeout(300)  # what is not told has no event to wait for
+    expect(page.page.locator(".notices")).to_have_count(0)
 
 
 def test_weights_being_made_are_folded_away(visit: Any, studio: Studio) -> None:
@@ -352,7 +377,7 @@ def test_weights_being_made_are_folded_away(visit: Any, studio: Studio) -> None:
     assert facts[facts.index("Parameters") + 1] == "4"
     made = next(n for n in trace.nodes if n.op == "setitem")
     find(page, trace.name(made.index))
-    assert page.page.locator(f'[data-node="{made.index}"]').is_visible()
+    expect(page.page.locator(f'[data-node="{made.index}"]')).to_be_visible()
     # What is initialised there has the name of the parameter, which is what one looks for.
     page.page.fill("#trace-search", "0.weight")
     page.page.press("#trace-search", "Enter")
@@ -373,22 +398,24 @@ def test_a_link_to_a_session_opens_it_where_it_was(
     assert page.link  # once it follows
     page.page.get_by_role("button", name="Share").click()
     page.page.wait_for_selector(".notices")
-    assert "while this server runs. Export" in page.page.inner_text(".notices")
+    expect(page.page.locator(".notices").first).to_contain_text(
+        "while this server runs. Export", use_inner_text=True
+    )
     shared = page.page.evaluate("() => navigator.clipboard.readText()")
     page.page.reload()
     other = visit(shared)  # in another tab, without what this one keeps
     for again in (page, other):
         again.page.wait_for_selector("[data-rule]")
-        assert again.position == 33
-        assert again.page.get_attribute("[data-rule]", "data-rule") == rule
-        assert again.page.locator(f'[data-node="{weight}"]').is_visible(), "its module is open"
+        again.wait_for_position(33)
+        expect(again.page.locator("[data-rule]")).to_have_attribute("data-rule", str(rule))
+        expect(again.page.locator(f'[data-node="{weight}"]'), "its module is open").to_be_visible()
     # at the very start, and all closed
     page.page.evaluate("gradwalkStudio.trace.jump(0); gradwalkStudio.trace.closeAll()")
     assert page.link
     page.page.reload()
     page.page.wait_for_selector("[data-trace-drawing] .box")
-    assert page.position == 0
-    assert page.page.locator("[data-scope]").count() == 1
+    page.wait_for_position(0)
+    expect(page.page.locator("[data-scope]")).to_have_count(1)
 
 
 def test_a_link_to_numbers_of_a_session(visit: Any, studio: Studio) -> None:
@@ -406,7 +433,8 @@ def test_a_link_to_numbers_of_a_session(visit: Any, studio: Studio) -> None:
     assert page.link
     page.page.reload()
     page.page.wait_for_selector('[data-node="d"]')
-    assert (page.position, page.value("a")) == (position, 5.0)
+    page.wait_for_position(position)
+    page.wait_for_value("a", 5.0)
 
 
 def test_a_server_that_has_stopped_is_told_in_words(

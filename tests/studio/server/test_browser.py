@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 import gradwalk as gw
 from gradwalk.studio.launch import Studio, expression_link
@@ -80,14 +81,14 @@ def test_the_token_is_in_memory_alone(visit: Visit, studio: Studio) -> None:
     for _ in range(3):  # loaded again, the page still may ask
         page.wait_for_load_state("networkidle")
         assert visit.messages == []
-        assert "a model" in page.inner_text("body")
+        expect(page.locator("body").first).to_contain_text("a model", use_inner_text=True)
         assert studio.token not in page.evaluate(everything)
         page.reload()
     page.wait_for_load_state("networkidle")
     page.goto("about:blank")
     page.go_back()
     page.wait_for_load_state("networkidle")
-    assert "a model" in page.inner_text("body")
+    expect(page.locator("body").first).to_contain_text("a model", use_inner_text=True)
     assert studio.token not in page.evaluate(everything)
     assert set(visit.of(studio)) <= {200, 304}
 
@@ -167,7 +168,7 @@ def test_another_page_cannot_frame_or_send_forms(
     with visit.page.expect_navigation() as navigation:
         visit.page.evaluate("document.forms[0].submit()")
     assert navigation.value.status == 403
-    assert "another" in visit.page.inner_text("body")
+    expect(visit.page.locator("body").first).to_contain_text("another", use_inner_text=True)
 
 
 def test_a_name_that_was_made_to_point_here_is_refused(browser: Any, studio: Studio) -> None:

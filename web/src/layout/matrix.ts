@@ -44,11 +44,21 @@ export function blockOf(shape: Shape): Block {
 /** Inside a box: its name, then the numbers of rows and columns along the sides. */
 export const inside = { side: 12, name: 27, label: 17, between: 14, foot: 12 };
 
+const letter = 8.1; // the width of one, in the number of rows
+const lent = 4; // of a label to the space before it
+
+/** The number of rows, as it stands to the left of a matrix. */
+export const rowsText = (shape: Shape): string => shape.slice(0, -1).join("·");
+
+/** The room to the left of a matrix: for more dimensions, or many rows, their label is long. */
+export const gutterOf = (shape: Shape): number =>
+  Math.max(inside.label, Math.ceil(rowsText(shape).length * letter) - lent);
+
 /** A box with its value, and its gradient beside it. */
 export function matrixBox(shape: Shape, hasGradient: boolean): Size {
   const { width, height } = blockOf(shape);
   const { side, name, label, between, foot } = inside;
-  const one = label + width;
+  const one = gutterOf(shape) + width;
   return {
     width: Math.max(box.width, 2 * side + one + (hasGradient ? between + one : 0)),
     height: name + label + height + foot,

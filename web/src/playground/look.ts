@@ -13,7 +13,7 @@ export interface LayerLook {
   zeros: number; // gradients that are exactly 0
   dead: number; // units that give 0 at every point
   units: number;
-  median: number; // of the gradients' sizes
+  median: number; // of the other gradients' sizes
 }
 
 export interface Look {
@@ -108,8 +108,9 @@ function gradientLook(
     if (size === 0) zeros += 1;
     else count(bins, (Math.log10(size) - low) / (high - low));
   }
-  sizes.sort((one, other) => one - other);
-  return { gradients: bins, zeros, median: sizes[sizes.length >> 1]! };
+  // Weights of a pixel that is never lit have gradient 0 in a healthy network, too.
+  const others = sizes.filter((size) => size !== 0).sort((one, other) => one - other);
+  return { gradients: bins, zeros, median: others[others.length >> 1] ?? 0 };
 }
 
 const FAR = 1e4; // how far the gradients of two layers must be apart to be worth a word

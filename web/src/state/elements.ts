@@ -129,7 +129,7 @@ function valueOrigins({ node, index }: Element, number: number): Origins {
     const numbers = numbersAt({ node: one.node, part: "value" });
     const bias = op === "linear" && operands[2] !== undefined ? [shortNumber(operands[2])] : [];
     if (numbers)
-      terms = written([...first.map(([i, { factor }]) => product(numbers[i]!, factor)), ...bias]);
+      terms = written([...first.map(([i, entry]) => product(numbers[i]!, entry)), ...bias]);
   }
   return { from, text: equation([name, terms, shortNumber(number)]) };
 }
@@ -152,10 +152,11 @@ function gradientOrigins({ node, index }: Element, number: number): Origins {
       terms.push(shortNumber(pushed[index]!));
       continue;
     }
-    for (const { out, factor, from: place } of entries) {
+    for (const entry of entries) {
+      const { out, from: place } = entry;
       from.push({ node: consumer, part: "gradient", index: out });
       if (place) from.push({ ...place, part: "value" });
-      terms.push(product(g[out]!, factor));
+      terms.push(product(g[out]!, entry));
     }
   }
   const root = seeds[0] ? stage.name(seeds[0].node) : "L";
@@ -168,8 +169,9 @@ const rounded = (value: number | undefined): number => Number(Number(value).toPr
 const inBrackets = (value: number): string =>
   value < 0 ? `(${shortNumber(value)})` : shortNumber(value);
 
-const product = (one: number, factor: number): string =>
-  factor === 1 ? inBrackets(one) : `${inBrackets(one)} × ${inBrackets(factor)}`;
+/** A 1 that is an element is a factor like the others; a sum has none to write. */
+const product = (one: number, { factor, from }: Entry): string =>
+  factor === 1 && !from ? inBrackets(one) : `${inBrackets(one)} × ${inBrackets(factor)}`;
 
 function written(terms: string[]): string {
   const shown = terms.length > mostTerms ? [...terms.slice(0, mostTerms - 1), "…"] : terms;

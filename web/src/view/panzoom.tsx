@@ -218,11 +218,13 @@ export function usePanZoom(options: {
   };
 
   const reveal = (event: FocusEvent): void => {
-    const seen = (event.target as Element).getBoundingClientRect();
+    const focused = event.target as Element;
+    if (!focused.closest("svg")) return; // a button beside the drawing moves nothing
+    const seen = focused.getBoundingClientRect();
     const box = frame.current!.getBoundingClientRect();
     pan(
       intoSight(seen.left, seen.right, box.left, box.right),
-      intoSight(seen.top, seen.bottom, box.top, box.bottom),
+      intoSight(seen.top, seen.bottom, box.top, box.bottom - foot + margin),
     );
     frame.current!.scrollTo(0, 0);
   };

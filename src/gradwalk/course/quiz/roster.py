@@ -57,11 +57,11 @@ def learners_of(text: str, source: str = "the list") -> list[Learner]:
     rows = [
         row for row in csv.reader(io.StringIO(text), _dialect(text)) if any(map(str.strip, row))
     ]
-    if not rows:
-        raise RosterError(f"{source} has no names in it")
     if len(rows) > MOST_ROWS:
         raise RosterError(f"{source} has more than {MOST_ROWS:,} rows")
-    names = _names(rows, source)
+    names = _names(rows, source) if rows else []
+    if not names:  # nothing at all, or a head alone
+        raise RosterError(f"{source} has no names in it")
     seen: dict[str, int] = {}
     for place, name in enumerate(names, 1):
         if not name:

@@ -1,7 +1,7 @@
 // Arrays as matrices: in the boxes of the drawing, on its wires, and where products are explained.
 
 import { general } from "../../engine/numbers";
-import { type Block, blockOf, inside } from "../../layout/matrix";
+import { type Block, blockOf, gutterOf, inside, rowsText } from "../../layout/matrix";
 import {
   type Element,
   isLit,
@@ -157,7 +157,7 @@ function rules({ rows, columns, cell, width, height }: Block): string {
 export function Sides(props: { shape: Shape; block: Block; x: number; y: number; title?: string }) {
   const { shape, block, x, y, title } = props;
   const last = shape.at(-1);
-  const before = shape.slice(0, -1).join("·");
+  const before = rowsText(shape);
   return (
     <>
       {title && (
@@ -213,7 +213,7 @@ export function NodeMatrices({ node }: { node: number }) {
         if (part === "gradient" && !kept) return null;
         const grid = gridOf(kept, shape, shown);
         if (grid.block.whole) grid.element = (index) => ({ node, part, index });
-        const left = x + label;
+        const left = x + gutterOf(shape);
         x = left + blockOf(shape).width + between;
         return (
           <g key={part} class={part} data-matrix={`${node}.${part}`}>
