@@ -365,7 +365,8 @@ class InPlace(InPlaceMethods):
 
         `wrap` begins the diagonal again below the square at the top of a tall matrix, one row free.
         """
-        shape = tuple(self.shape)
+        target: Any = self
+        shape = tuple(target.shape)
         if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
             raise RuntimeError(
                 f"fill_diagonal_ of {name_of(self)}, of shape {shape}: it takes a matrix, or a "

@@ -68,8 +68,8 @@ class Properties:
                 f"a hook on {name_of(self)} after its gradient was added would never run: {why}"
             )
         if self.hooks is None:
-            self.hooks = {}
-        hooks = self.hooks.setdefault(ACCUMULATED, {})
+            self.hooks = dict[Any, Any]()
+        hooks: dict[int, Any] = self.hooks.setdefault(ACCUMULATED, {})
         handle = RemovableHandle(hooks)
         hooks[handle.id] = hook
         return handle
