@@ -178,6 +178,7 @@ CALLS = """
     m.full_like(x,1.0) x.new_zeros(x.shape) m.clone(x) m.from_numpy(x.detach().numpy())
     m.as_tensor(x.detach().numpy()) m.tensor(x.detach().numpy()) m.asarray(x,copy=True)
     m.asarray(x.detach().numpy()) x.add_(0) x.mul_(1) x.copy_(x) x.fill_(0.5) x.zero_()
+    x.clone().reshape(-1,1).fill_diagonal_(0.5)
     x.clamp_(-9,9) x.relu_() x.contiguous().view(-1) x.squeeze().unsqueeze(0) m.special.expit(x)
     m.special.xlogy(x,x) m.sigmoid(x) m.exp(x*0) m.square(x) m.sqrt(x.abs()) m.logit(x*0+0.5)
     m.deg2rad(x) m.erf(x) m.sinc(x) x.isnan() x.logical_not() x.eq(x) x.bitwise_not() x&x x|x ~x
@@ -350,7 +351,9 @@ LEFT_OUT = """
     tolist LinAlgError bernoulli_ cuda autocast get_autocast_dtype get_default_device
     get_float32_matmul_precision is_autocast_enabled set_default_device
     set_float32_matmul_precision is_conj bartlett_window blackman_window hamming_window hann_window
-    kaiser_window frombuffer sparse_coo_tensor spmm
+    kaiser_window frombuffer sparse_coo_tensor spmm are_deterministic_algorithms_enabled binomial
+    can_cast initial_seed poisson result_type seed set_printoptions use_deterministic_algorithms
+    register_post_accumulate_grad_hook
 """
 
 

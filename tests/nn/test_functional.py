@@ -438,6 +438,8 @@ for name in ("celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "selu_"):
     CASES.append(Case(name, plain, (floats(3, 4),), "", False))
 clipped = lambda m, x: m.nn.functional.threshold_(x.clone(), 0.1, 20.0)
 CASES.append(Case("threshold_", clipped, (floats(3, 4),), "", False))
+leaky = lambda m, x: m.nn.functional.rrelu_(x.clone(), training=False)
+CASES.append(Case("rrelu_", leaky, (floats(3, 4),), "", False))
 
 every_case = batched("case", CASES, key=lambda case: case.name, quick=2)
 

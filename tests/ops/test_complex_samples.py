@@ -55,7 +55,8 @@ BEYOND = """
     nn.functional.interpolate.nearest nn.functional.interpolate.nearest-exact
     index_reduce.mean index_reduce.prod nn.functional.nll_loss nn.functional.pdist
     nn.functional.silu rad2deg scatter_reduce.mean scatter_reduce.prod scatter_reduce.sum
-    select_scatter sign slice_scatter geometric nn.functional.upsample_nearest
+    native_batch_norm select_scatter sign slice_scatter geometric
+    nn.functional.upsample_nearest
 """
 refused, beyond = set(REFUSED.split()), set(BEYOND.split())
 ORDER = Known("values gradients", "the order of eigenvalues is not determined", "complex64")

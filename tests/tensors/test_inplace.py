@@ -95,6 +95,7 @@ WITH_ANOTHER = [
     "less_equal_", "gt_", "greater_", "ge_", "greater_equal_",
 ]  # fmt: skip
 FORMS: dict[str, Callable[..., Any]] = {
+    "fill_diagonal_": lambda t, y: t.fill_diagonal_(0.7),  # PyTorch writes to expanded ones, too
     **{name: lambda t, y, name=name: getattr(t, name)() for name in EVERYWHERE},
     **{name: lambda t, y, name=name: getattr(t.tanh_(), name)() for name in WITHIN_ONE},
     **{name: lambda t, y, name=name: getattr(t.abs_().add_(0.1), name)() for name in ABOVE_ZERO},

@@ -121,7 +121,7 @@ def _div_trunc_forward(x: Any, y: Any) -> Any:
     # where a remainder is left is added instead.
     down = np.floor_divide(x, y)
     low = (np.less(x, 0) != np.less(y, 0)) & np.not_equal(np.remainder(x, y), 0)
-    return down + low.astype(down.dtype)
+    return (down + low).astype(np.result_type(x, y), copy=False)
 
 
 # The quotient rounded down, or towards zero: steps, like those below.
