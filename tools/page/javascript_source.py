@@ -59,7 +59,7 @@ SPELLINGS: dict[str, tuple[Any, ...]] = {
     "special.floorDivide({0}, {1})": (np.floor_divide,),
     "special.remainder({0}, {1})": (np.remainder,),
     "{0} % {1}": (np.fmod,),
-    "special.copySign({0}, {1})": (np.copysign,),
+    "special.copySign({0}, {1})": (np.copysign, math.copysign),
     "special.maximum({0}, {1})": (np.maximum,),
     "special.minimum({0}, {1})": (np.minimum,),
     "Math.max({0}, {1})": (builtins.max,),

@@ -159,6 +159,12 @@ def run(lines: list[Any], leaves: list[Value]) -> Value:
 numbers = st.one_of(st.floats(-3, 3), st.sampled_from(SPECIAL))
 
 
+@pytest.mark.parametrize("rounded", ["floor", "ceil", "trunc", "frac"])
+@pytest.mark.parametrize("zero", [0.0, -0.0, -0.3])
+def test_rounding_keeps_the_sign_of_zero(rounded: str, zero: float) -> None:
+    check(lambda leaves: 1.0 / getattr(leaves[0], rounded)(), [1.5], [zero])
+
+
 @settings(deadline=None, max_examples=60)
 @given(programs(), st.lists(numbers, min_size=4, max_size=4))
 def test_random_graphs(lines: list[Any], then: list[float]) -> None:

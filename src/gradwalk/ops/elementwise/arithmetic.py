@@ -14,7 +14,7 @@ from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import IN_PLACE, SPECIAL, Change, public
 from gradwalk.ops.elementwise import complex_numbers
 from gradwalk.ops.elementwise.choice import where
-from gradwalk.ops.shape.reshaping import cast, promoted
+from gradwalk.ops.shape.reshaping import cast, clone, promoted
 
 
 class Scaling(Op):
@@ -67,7 +67,9 @@ class Rounding(Op):
         halves = rounding_mode == "trunc" and half_of(operands) is not None
         if halves and _elements(operands[1]) > 1:
             # The quotient of halves is a half before it is cut; by a number it is not.
-            return trunc, (Op.__call__(self, *operands, **attrs),), {}
+            # In place, an operand is overwritten, which the rule of the quotient must not see.
+            copies = (clone(x) if hasattr(x, "shape") else x for x in operands)
+            return trunc, (Op.__call__(self, *copies, **attrs),), {}
         return modes[rounding_mode], operands, attrs
 
 
@@ -269,22 +271,23 @@ sign: Op = elementwise(
     on_complex=complex_numbers.direction,
     **IN_PLACE,
 )
+# Python's integers have no −0.0: the sign of a number is that of its rounded one.
 floor = elementwise(
-    "floor", np.floor, lambda x: float(math.floor(x)), partials=[0],
+    "floor", np.floor, lambda x: math.copysign(math.floor(x), x), partials=[0],
     doc="The integer below; its gradient is zero.", **IN_PLACE,
 )  # fmt: skip
 ceil = elementwise(
-    "ceil", np.ceil, lambda x: float(math.ceil(x)), partials=[0],
+    "ceil", np.ceil, lambda x: math.copysign(math.ceil(x), x), partials=[0],
     doc="The integer above; its gradient is zero.", **IN_PLACE,
 )  # fmt: skip
 trunc = elementwise(
-    "trunc", np.trunc, lambda x: float(math.trunc(x)), partials=[0],
+    "trunc", np.trunc, lambda x: math.copysign(math.trunc(x), x), partials=[0],
     doc="The integer towards zero; its gradient is zero.", names="trunc fix", **IN_PLACE,
 )  # fmt: skip
 frac = elementwise(
     "frac",
     lambda x: x - np.trunc(x),
-    lambda x: x - math.trunc(x),
+    lambda x: x - math.copysign(math.trunc(x), x),
     partials=[1],
     doc="The fractional part: x − trunc(x).",
     **IN_PLACE,
