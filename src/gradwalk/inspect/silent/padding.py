@@ -19,9 +19,10 @@ from gradwalk.inspect.silent.leaks import Leak, LeakSearch
 from gradwalk.inspect.silent.replayed import Replays
 from gradwalk.inspect.silent.step_parts import Head, StepParts
 from gradwalk.inspect.trace.routes import group_name, leading_to
-from gradwalk.inspect.trace.trace import Edge, Shape, Trace
+from gradwalk.inspect.trace.trace import Edge, Shape, Trace, TraceNode
 
 FEWEST = 3  # numbers of padding in a batch, which chance does not make
+_PRODUCTS = frozenset(("matmul", "bmm"))
 _AVERAGES = frozenset(("mean", "max", "amax", "min", "logsumexp", "var", "std"))
 _WEIGHTED = frozenset(("softmax", "safe_softmax", "attention", "masked_attention",
                        "grouped_attention"))  # fmt: skip
@@ -36,9 +37,14 @@ class Padded:
     number: Any  # what it was filled up with
 
     @property
-    def row(self) -> int:
-        """The row with most padding."""
-        return int(self.where.sum(1).argmax())
+    def rows(self) -> list[int]:
+        """The row with most padding, and the first ones with any.
+
+        Where the size of the batch is a multiple of the length, the axis of rows may pass for one
+        of positions; the first rows then stand for first positions, which are no padding.
+        """
+        lengths = self.where.sum(1)
+        return list(dict.fromkeys([int(lengths.argmax()), *map(int, np.nonzero(lengths)[0][:2])]))
 
 
 def padding_in_step(trace: Trace) -> list[Finding]:
@@ -46,7 +52,9 @@ def padding_in_step(trace: Trace) -> list[Finding]:
     parts = StepParts(trace)
     for head in parts.heads:
         for padded in padded_inputs(parts, head):
-            found = _counted(parts, head, padded) or _read(parts, head, padded)
+            found = _counted(parts, head, padded)
+            for row in padded.rows:
+                found = found or _read(parts, head, padded, row)
             if found is not None:
                 return [found]
     return []
@@ -154,14 +162,14 @@ def _positions(where: Any, target: Shape, prediction: Shape) -> Any:
 # -- read by predictions ---------------------------------------------------------------------------
 
 
-def _read(parts: StepParts, head: Head, padded: Padded) -> Finding | None:
-    """Whether what stands at padding changes predictions of positions, or rows, that count."""
+def _read(parts: StepParts, head: Head, padded: Padded, row: int) -> Finding | None:
+    """Whether what stands at a row's padding changes predictions that count."""
     trace, goal = parts.trace, head.prediction
     values = parts.values(padded.edge)
-    kept = ~padded.where[padded.row]
+    kept = ~padded.where[row]
     changed = np.array(values)
     rest = np.setdiff1d(np.unique(values), [padded.number])
-    at = (padded.row, ~kept)
+    at = (row, ~kept)
     filler = np.random.default_rng(0)
     if values.dtype.kind == "f":
         changed[at] = filler.standard_normal(changed[at].shape) * values.std()
@@ -176,27 +184,41 @@ def _read(parts: StepParts, head: Head, padded: Padded) -> Finding | None:
     if told is None:
         return None
     message, fix = told
+    reader = _reader(parts, leak)
     return Finding(
         "padding",
-        group_name(trace, leak.node.index),
+        group_name(trace, reader.index),
         float(padded.where.mean()),
         f"padding changes predictions: {message}",
         fix,
-        leak.node.line,
-        confidence="certain" if leak.node.op in _WEIGHTED else "likely",
-        basis=f"the step was computed again with other numbers at the padding of row {padded.row} "
+        reader.line,
+        confidence="certain" if reader.op in _WEIGHTED else "likely",
+        basis=f"the step was computed again with other numbers at the padding of row {row} "
         "alone, and predictions that count changed.",
     )
 
 
+def _reader(parts: StepParts, leak: Leak) -> TraceNode:
+    """The operation that reads padding; of a product with attention's weights, what made them.
+
+    If all weights are at padding, they stay as large as they are, and only the product changes.
+    """
+    if leak.node.op in _PRODUCTS:
+        for _, edge in leak.node.edges:
+            made = parts.trace.nodes[parts.source(edge).node]
+            if made.op in _WEIGHTED:
+                return made
+    return leak.node
+
+
 def _meaning(parts: StepParts, leak: Leak, padded: Padded) -> tuple[str, str] | None:
     """What reads padding, and a change; None for a sum, to which zeros add nothing."""
-    op = leak.node.op
+    op = _reader(parts, leak).op
     if op in _WEIGHTED:
         return (
             f"{op} gives weight to padded positions.",
             "a mask over the keys: scores.masked_fill(is_padding[:, None, :], -inf), or "
-            "key_padding_mask=is_padding.",
+            "key_padding_mask=is_padding; is_padding is True at padding, not at what counts.",
         )
     if op in _AVERAGES or (op == "sum" and not _is_zero(parts, leak, padded)):
         return (
