@@ -72,7 +72,9 @@ print(gw.distribute(step(x), mesh).tolist()[0])
     for rank, text in enumerate(job.succeed()):
         first, *rest = text.splitlines()
         assert first == f"gw.distributed.init() was called before: this is rank {rank} of 2."
-        assert rest[1:] == ["True 2 4", "0.4000000059604645"]
+        # XLA's collectives write lines of their own in between, on a busy machine in pieces.
+        printed = ["True 2 4", "0.4000000059604645"]
+        assert [line for line in rest if line in printed] == printed, text
 
 
 def test_a_program_that_differs_is_named_in_every_process() -> None:
