@@ -256,8 +256,10 @@ def test_on_paper_there_is_the_graph_and_nothing_to_press(open_page: Any) -> Non
 @pytest.mark.parametrize(("preset", "nodes"), [("network-2-2-1", 28), ("dense-layer", 8)])
 def test_the_whole_graph_is_on_paper(open_page: Any, preset: str, nodes: int) -> None:
     page: Watched = open_page(f"#v=1&preset={preset}&step=8")
-    page.page.emulate_media(media="print")
+    page.resting_box(".graph > svg g")
     page.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    page.page.emulate_media(media="print")  # a new size: the view glides to it while printing
+    page.resting_box(".graph > svg")
     within = """() => [...document.querySelectorAll('.graph > svg [data-node]')].filter((node) => {
       const {left, right, top} = node.getBoundingClientRect();
       return left >= 0 && right <= innerWidth && top > 0;

@@ -3,7 +3,7 @@
 
 import { effect, type Signal, useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import type { Rect } from "../layout/labels";
 import type { PanZoom } from "./panzoom";
@@ -24,10 +24,12 @@ export function useRegion(
 ): { moved: RefObject<SVGGElement>; region: Signal<Region> } {
   const moved = useRef<SVGGElement>(null);
   const region = useSignal<Region>({ spot: { x: 0, y: 0, width: 0, height: 0 }, zoom: 1 });
+  const printing = useSignal(false);
   useLayoutEffect(
     () =>
       effect(() => {
         const { x, y, zoom } = canvas.view.value;
+        if (printing.value) return; // the paper's size moves the view
         const box = canvas.frame.current;
         if (!box || !moved.current) return;
         moved.current.setAttribute("transform", `translate(${x} ${y}) scale(${zoom})`);
@@ -54,10 +56,11 @@ export function useRegion(
   // moved.
   const latest = useRef(size);
   latest.current = size;
-  useEffect(() => {
+  useLayoutEffect(() => {
     let onScreen = region.peek();
     const before = (): void => {
       onScreen = region.peek();
+      printing.value = true;
       region.value = { zoom: 1, spot: { x: 0, y: 0, ...latest.current() } };
       queueMicrotask(() => {
         const { x, y, width, height } = moved.current!.getBBox();
@@ -69,6 +72,7 @@ export function useRegion(
     const after = (): void => {
       moved.current!.ownerSVGElement!.removeAttribute("viewBox");
       region.value = onScreen;
+      printing.value = false;
     };
     addEventListener("beforeprint", before);
     addEventListener("afterprint", after);
