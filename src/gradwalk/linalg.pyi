@@ -26,13 +26,13 @@ from gradwalk.ops.linear.matrices import svdvals as svdvals
 from gradwalk.ops.linear.matrices import vecdot as vecdot
 from gradwalk.ops.linear.reflections import householder_product as householder_product
 from gradwalk.ops.linear.solving import cholesky_ex as cholesky_ex
+from gradwalk.ops.linear.solving import cond as cond
 from gradwalk.ops.linear.solving import inv_ex as inv_ex
 from gradwalk.ops.linear.solving import lstsq as lstsq
 from gradwalk.ops.linear.solving import solve_ex as solve_ex
 from gradwalk.ops.linear.solving import solve_triangular as solve_triangular
 from gradwalk.ops.linear.solving import tensorinv as tensorinv
 from gradwalk.ops.linear.solving import tensorsolve as tensorsolve
-from gradwalk.ops.linear.spectra import cond as cond
 from gradwalk.ops.linear.spectra import eig as eig
 from gradwalk.ops.linear.spectra import eigvals as eigvals
 from gradwalk.ops.linear.spectra import matrix_exp as matrix_exp

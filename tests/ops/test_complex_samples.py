@@ -40,12 +40,12 @@ MOST = {torch.complex128: 10, torch.complex64: 4}  # samples of one function
 
 # PyTorch has them for complex numbers, we have not: an error says so.
 REFUSED = """
-    corrcoef log_softmax.with_dtype logaddexp logcumsumexp logsumexp nn.functional.rms_norm
+    log_softmax.with_dtype logaddexp logcumsumexp logsumexp nn.functional.rms_norm
     masked.logsumexp masked.std masked.var nn.functional.softmin.with_dtype normal.in_place
     sinc softmax.with_dtype uniform
 """
 # Names of ours that mean something else: dtypes.
-NAMESAKES = {"cdouble", "cfloat", "resize_"}  # resize_ is refused of every dtype
+NAMESAKES = {"cdouble", "cfloat"}
 # We have them for complex numbers, PyTorch has not: their rules are the same as for real ones.
 BEYOND = """
     bmm.triton_optimized cdist deg2rad isin isneginf isposinf nn.functional.alpha_dropout
@@ -55,7 +55,7 @@ BEYOND = """
     nn.functional.interpolate.nearest nn.functional.interpolate.nearest-exact
     index_reduce.mean index_reduce.prod nn.functional.nll_loss nn.functional.pdist
     nn.functional.silu rad2deg scatter_reduce.mean scatter_reduce.prod scatter_reduce.sum
-    native_batch_norm select_scatter sign slice_scatter geometric
+    _native_batch_norm_legit native_batch_norm select_scatter sign slice_scatter geometric
     nn.functional.upsample_nearest
 """
 refused, beyond = set(REFUSED.split()), set(BEYOND.split())

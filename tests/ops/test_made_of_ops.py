@@ -222,6 +222,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         (lambda m, x, y: m.special.logsumexp(m.special.xlogy(x, y), 1), M, V),
         (lambda m, x: m.special.polygamma(2, x), M),
     ],
+    "chain_matmul": [(lambda m, x, y: m.chain_matmul(x, y.mT, x), M, M[::-1])],
     "linalg": [
         (lambda m, x, y: m.linalg.cross(x, y), M[:, :3], M[::-1, :3]),
         (lambda m, x: m.linalg.diagonal(x, offset=1), CUBE),

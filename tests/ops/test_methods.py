@@ -41,6 +41,8 @@ MORE: dict[str, list[Any]] = {
     "cummax": [lambda x, y: x.cummax(0).values],
     "cummin": [lambda x, y: x.cummin(1).values],
     "cumprod": [lambda x, y: x.cumprod(1)],
+    "hardshrink": [lambda x, y: x.hardshrink(0.3)],
+    "prelu": [lambda x, y: x.prelu(y.flatten()[:1].abs())],
     "logcumsumexp": [lambda x, y: x.logcumsumexp(0)],
     "kthvalue": [lambda x, y: x.kthvalue(1, 0).values],
     "nansum": [lambda x, y: x.nansum(1), lambda x, y: x.nansum()],

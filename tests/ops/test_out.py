@@ -32,8 +32,8 @@ def test_functions_write_into_out() -> None:
 
 def test_an_out_that_does_not_fit_is_refused() -> None:
     x = gw.ones(3)
-    with pytest.raises(ValueError, match="the result"):
-        gw.add(x, 1, out=gw.zeros(2))
+    with pytest.warns(UserWarning, match="gets other memory"):
+        assert gw.add(x, 1, out=gw.zeros(2)).tolist() == [2, 2, 2]
     with pytest.raises(TypeError, match="does not fit an out of int64"):
         gw.add(x, 1, out=gw.zeros(3, dtype=gw.int64))
     with pytest.raises(TypeError, match="must be a tensor"):

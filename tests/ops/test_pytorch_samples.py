@@ -1,7 +1,8 @@
 """PyTorch's own samples of every function that both have: its `op_db`, made for testing itself.
 
-Each sample is called as a function, as a method and in place. Values, dtypes, shapes and gradients
-must be PyTorch's, and where PyTorch refuses a sample we must refuse it too.
+Each sample is called as a function, as a method, by its operators, in place, with `out=` and under
+its other names. Values, dtypes, shapes and gradients must be PyTorch's, and where PyTorch refuses a
+sample we must refuse it too.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from tests.project.test_coming_from_pytorch import PROMISED
 
 pytestmark = pytest.mark.slow
 
-DTYPES = [torch.float64, torch.float32, torch.int64, torch.bool]
+# Samples of one function, evenly spread, by dtype; some functions have thousands.
+DTYPES = {torch.float64: 40, torch.float32: 40, torch.int64: 40, torch.bool: 40}
+DTYPES[torch.uint8] = 10
 TOLERANCE = {"float64": dict(rtol=1e-7, atol=1e-7), "float32": dict(rtol=1e-4, atol=1e-4)}
 TOLERANCE["complex64"] = TOLERANCE["float32"]
-MOST = 40  # samples of one function and dtype, evenly spread; some have thousands
 LARGEST = 20_000  # elements of a tensor
 
 PREFIXES = {
@@ -68,6 +70,7 @@ BESIDE = """
     nn.functional.max_unpool1d nn.functional.max_unpool2d nn.functional.max_unpool3d
     nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss
     nn.functional.multilabel_soft_margin_loss nn.functional.rrelu nn.functional.unfold
+    empty_strided new_empty_strided
 """
 # Rare functions, compared only here: as a function, as a method and in place.
 RARE = """
@@ -103,6 +106,9 @@ RARE = """
     uniform unique_consecutive unravel_index unsafe_chunk unsafe_split unsqueeze_copy view_copy
     grid_sampler_2d grid_sampler_3d linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve
     native_batch_norm native_group_norm native_layer_norm
+    __rdiv__ _native_batch_norm_legit _segment_reduce _upsample_bilinear2d_aa empty_permuted
+    empty_strided max_pool2d_with_indices_backward new_empty_strided
+    nn.functional.multi_head_attention_forward resize_ resize_as_ slice to_sparse zero_
 """
 # Functions that take or give complex numbers.
 COMPLEX = """
@@ -118,16 +124,28 @@ NAMES = list(dict.fromkeys([*LISTED, *BESIDE.split(), *RARE.split(), *COMPLEX.sp
 class Known:
     """A difference that is meant: what is not compared, in which calls, and why."""
 
-    left_out: str  # of "values", "indices" (all outputs but the first), "gradients"
+    left_out: str  # of "values", "indices" (all outputs but the first), "gradients"; "calls" is all
     why: str
-    dtype: str = ""  # all of them
+    dtype: str = ""  # names; without any, all of them
     when: Callable[[Any], bool] = lambda sample: True
 
 
 TIES = "of equal elements we name the first, PyTorch any of them (docs/pytorch/differences.md)"
 RANDOM = "drawn at random"
 KNOWN: dict[str, Known] = {
-    "topk": Known("indices", TIES, "int64"),
+    "all": Known("calls", "it is bool (docs/pytorch/differences.md)", "uint8"),
+    "any": Known("calls", "it is bool (docs/pytorch/differences.md)", "uint8"),
+    "full_like": Known("calls", "-2 does not fit", "uint8", lambda s: s.args[0] < 0),
+    "scalar_tensor": Known("calls", "-5 does not fit", "uint8", lambda s: s.input < 0),
+    "masked.logsumexp": Known("values", "floats that are cut to integers", "uint8"),
+    "_upsample_bilinear2d_aa": Known("values", "it may differ by one", "uint8"),
+    "max_pool2d_with_indices_backward": Known("gradients", "the sample asks for the first"),
+    "nn.functional.interpolate.bilinear": Known("values", "it may differ by one", "uint8"),
+    "nn.functional.interpolate.bicubic": Known("values", "it may differ by one", "uint8"),
+    "nn.functional.cosine_embedding_loss": Known(
+        "values", "a target of 255 is not -1 (docs/pytorch/differences.md)", "uint8"
+    ),
+    "topk": Known("indices", TIES, "int64 uint8"),
     "mode": Known("indices gradients", TIES),
     "special.bessel_j0": Known("values", "PyTorch's has an error of 2e-7", "float64"),
     "special.bessel_j1": Known("values", "PyTorch's has an error of 2e-7", "float64"),
@@ -135,9 +153,9 @@ KNOWN: dict[str, Known] = {
         "values", "edges that are not in order", "float64",
         lambda s: not isinstance(s.args[0][0], int),
     ),
-    "kthvalue": Known("indices", TIES, "int64"),
-    "sort": Known("indices", TIES, "bool", lambda s: not s.kwargs.get("stable")),
-    "argsort": Known("values", TIES, "bool", lambda s: not s.kwargs.get("stable")),
+    "kthvalue": Known("indices", TIES, "int64 uint8"),
+    "sort": Known("indices", TIES, "bool uint8", lambda s: not s.kwargs.get("stable")),
+    "argsort": Known("values", TIES, "bool uint8", lambda s: not s.kwargs.get("stable")),
     "logcumsumexp": Known("gradients", "PyTorch's has an error of 0.4 %, ours of 1e-6", "float32"),
     "nn.functional.layer_norm": Known(
         "gradients", "of one element it is 0; PyTorch's is what rounding left", "float32",
@@ -161,6 +179,9 @@ KNOWN: dict[str, Known] = {
     "nn.functional.ctc_loss": Known(
         "gradients", "PyTorch's is that of the scores (docs/pytorch/differences.md)"
     ),
+    "nn.functional.multi_head_attention_forward": Known(
+        "values gradients", RANDOM, when=lambda s: s.args[9] > 0
+    ),
     "nn.functional.rrelu": Known(
         "values gradients", RANDOM, when=lambda s: bool(s.kwargs.get("training"))
     ),
@@ -172,6 +193,7 @@ KNOWN: dict[str, Known] = {
         for name in ("bernoulli", "cauchy", "exponential", "geometric", "log_normal", "uniform",
                      "multinomial", "normal", "normal.number_mean", "normal.in_place",
                      "rand_like", "randn", "randn_like", "randint", "randint_like", "empty",
+                     "empty_permuted", "empty_strided", "new_empty_strided",
                      "empty_like", "new_empty", "nn.functional.dropout", "nn.functional.dropout2d",
                      "nn.functional.dropout3d", "nn.functional.alpha_dropout",
                      "nn.functional.feature_alpha_dropout.with_train",
@@ -185,12 +207,18 @@ ANSWERED = {
     r"Expected self.dtype to be equal to src.dtype": "the same",
     r"optional 0 dim batch size": "no channels, so nothing comes out",
     r"Expected out tensor to have dtype": "out= of a wider dtype holds the result",
+    r"for argument 'out'": "out= of complex64 holds complex128, as for other functions",
     r"unsupported operation": "all operands are read before out= is written",
     r"refer to a single memory location": "the same",
     r"non-batch dimensions to have positive length": "no channels, so nothing comes out",
+    r"Expected object of scalar type": "the same",
+    r"multinomial expects Long tensor out": "the same",
 }
-# In PyTorch, but not in gradwalk: none of them was asked for.
-NO_METHODS = {"addbmm_", "as_strided_", "polygamma_"}
+# In PyTorch, but not the same in gradwalk: addbmm_ gives a tensor that is broadcast another shape.
+NO_METHODS = {"__rdiv__", "addbmm_", "orgqr"}
+# Functions whose `out=` is not compared: of the network functions none is documented, and PyTorch's
+# transforms do not write to it.
+NO_OUT = ("nn.", "native_", "_native_", "_upsample", "fft.ihfft2", "fft.ihfftn")
 NUMPY = {getattr(torch, name): np.dtype(name) for name in (
     "float64", "float32", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
     "complex128",
@@ -306,7 +334,44 @@ def in_gradwalk(function: Any) -> Any:
 
 def our_function(description: Any) -> Any:
     """What a description is about, here: a function or, without one, a method; None if neither."""
-    return in_gradwalk(description.get_op()) or by_name(description.name)
+    name = description.name
+    return OTHERWISE.get(name) or in_gradwalk(description.get_op()) or by_name(name)
+
+
+def antialiased(x: Any, output_size: Any, align_corners: bool, *args: Any, **scales: Any) -> Any:
+    factors = scales.get("scale_factors")
+    if args or scales.get("scales_h") is not None:  # a size, and scales that do not lead to it
+        raise NotOurs
+    given = {"size": output_size} if factors is None else {"scale_factor": factors}
+    return gw.nn.functional.interpolate(
+        x, mode="bilinear", align_corners=align_corners, antialias=True, **given
+    )
+
+
+def sliced(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    return x[(slice(None),) * dim + (slice(start, end, step),)]
+
+
+def normalized_batch(x: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+    statistics = () if len(rest) == 5 else (None, None)  # running ones may be left out
+    return gw.native_batch_norm(x, weight, bias, *statistics, *rest)
+
+
+def gradient_of_max_pool(x: Any, **options: Any) -> Any:
+    x = x.detach().requires_grad_()
+    out, _ = gw.nn.functional.max_pool2d_with_indices(x, **options)
+    return gw.autograd.grad(out, [x], gw.ones_like(out))[0]
+
+
+# Steps of PyTorch under a private name, and what programs call.
+OTHERWISE = {
+    "__rdiv__": gw.Tensor.__rtruediv__,
+    "_native_batch_norm_legit": normalized_batch,
+    "_segment_reduce": gw.segment_reduce,
+    "_upsample_bilinear2d_aa": antialiased,
+    "max_pool2d_with_indices_backward": gradient_of_max_pool,
+    "slice": sliced,
+}
 
 
 def by_name(name: str) -> Any:
@@ -324,8 +389,41 @@ def variants(description: Any) -> Iterator[tuple[Any, Any, str]]:
         name = getattr(theirs, "__name__", "")
         if theirs is None or name in NO_METHODS:
             continue
-        ours = in_gradwalk(theirs) or (lambda x, *a, name=name, **k: getattr(x, name)(*a, **k))
-        yield ours, theirs, kind
+        yield in_gradwalk(theirs) or method_named(name), theirs, kind
+    operators = (description.operator_variant, description.inplace_operator_variant)
+    for kind, operator in zip(("operator", "in place operator"), operators, strict=True):
+        if operator is not None:
+            yield operator, operator, kind
+    for other in description.aliases:
+        if other.op is not None:
+            yield by_name(other.name.removeprefix("torch.")), other.op, f"as {other.name}"
+        name = getattr(other.method_variant, "__name__", "")
+        if name and name not in NO_METHODS:
+            yield method_named(name), other.method_variant, "other method"
+    if description.supports_out and not description.name.startswith(NO_OUT):
+        yield into(our_function(description), gw), into(description.get_op(), torch), "out="
+
+
+def method_named(name: str) -> Callable[..., Any]:
+    return lambda x, *args, **keywords: getattr(x, name)(*args, **keywords)
+
+
+def into(function: Any, library: Any) -> Callable[..., Any]:
+    """The function, called with `out=` tensors of its own."""
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        args = tuple(a.detach() if isinstance(a, library.Tensor) else a for a in args)
+        with library.no_grad():
+            result = function(*args, **keywords)
+            if isinstance(result, library.Tensor):
+                out: Any = library.empty_like(result)
+                assert function(*args, out=out, **keywords) is out
+                return out
+            out = tuple(library.empty_like(part) for part in result)
+            function(*args, out=out, **keywords)
+            return out
+
+    return call
 
 
 # -- the comparison --------------------------------------------------------------------------------
@@ -362,6 +460,8 @@ def compared(ours: Any, theirs: Any, leaves: list[Any], their_leaves: list[Any],
             continue
         if other.dtype not in NUMPY:
             raise NotOurs
+        if other.layout is not torch.strided:
+            one, other = one.to_dense(), other.to_dense()
         a, b = one.detach().numpy(), computed(other).numpy()
         if "values" in left or ("indices" in left and position):
             a = b if a.shape == b.shape and a.dtype == b.dtype else a
@@ -416,7 +516,7 @@ def outcome(sample: Any, ours: Any, theirs: Any, kind: str, left: str) -> str:
     except NotOurs:
         return ""
     own = as_leaves([sample.input, list(sample.args), sample.kwargs], their_leaves)
-    if kind == "in place":  # of a leaf both refuse it
+    if kind.startswith("in place"):  # of a leaf both refuse it
         mine[0], own[0] = mine[0].clone(), own[0].clone()
     try:
         expected = quietly(theirs, own[0], *own[1], **own[2])
@@ -461,17 +561,19 @@ def test_as_pytorch(name: str) -> None:
     for description in database()[name]:
         known = KNOWN.get(full_name(description), Known("", ""))
         calls = list(variants(description))
-        for dtype in DTYPES:
+        for dtype, most in DTYPES.items():
             if not description.supports_dtype(dtype, "cpu"):
                 continue
-            needs = dtype.is_floating_point and description.supports_autograd
+            needs = dtype in description.supported_backward_dtypes("cpu")
+            needs = needs and description.supports_autograd
             samples = quietly(drawn, description, dtype, needs)
-            for sample in samples[:: -(-len(samples) // MOST) or 1]:
-                differs = known.dtype in ("", str(dtype).removeprefix("torch."))
-                left = known.left_out if differs and known.when(sample) else ""
-                for ours, theirs, kind in calls:
+            for sample in samples[:: -(-len(samples) // most) or 1]:
+                differs = str(dtype).removeprefix("torch.") in known.dtype.split()
+                skips = (differs or not known.dtype) and known.when(sample)
+                left = known.left_out if skips else ""
+                for ours, theirs, kind in calls if "calls" not in left else ():
                     # The method is the function: its gradient is not taken a second time.
-                    skipped = left + " gradients" if kind == "method" else left
+                    skipped = left if kind in ("function", "in place") else left + " gradients"
                     text = outcome(sample, ours, theirs, kind, skipped)
                     if text:
                         shapes = sample.summary()
@@ -500,8 +602,8 @@ def test_what_pytorch_refuses_is_refused(name: str) -> None:
 
 def test_nothing_that_both_have_is_left_out() -> None:
     both = {name for name, found in database().items() if found and by_name(name)}
-    # Refused by name; in PyTorch a function as well; sparse results, tested in their own file.
-    others = {"resize_", "zero_", "sparse.mm", "to_sparse"}
+    # Of sparse samples, tested in their own file.
+    others = {"sparse.mm"}
     assert both - others <= set(NAMES)
     described = {full_name(d) for name in NAMES for d in database()[name]}
     assert set(KNOWN) <= described

@@ -57,6 +57,7 @@ BESIDE = [
         "linear.reflections",
         "linear.older_names",
         "index.placing",
+        "index.segments",
         "elementwise.integers",
         "elementwise.bessel",
         "elementwise.polynomials",

@@ -149,7 +149,7 @@ from gradwalk.ops.elementwise.trigonometry import sinc as sinc
 from gradwalk.ops.elementwise.trigonometry import sinh as sinh
 from gradwalk.ops.elementwise.trigonometry import tan as tan
 from gradwalk.ops.elementwise.trigonometry import tanh as tanh
-from gradwalk.ops.index.indexing import gather as gather
+from gradwalk.ops.index.indexing import checked_gather as gather
 from gradwalk.ops.index.indexing import index_select as index_select
 from gradwalk.ops.index.indexing import scatter_add as scatter_add
 from gradwalk.ops.index.indexing import take as take
@@ -174,6 +174,7 @@ from gradwalk.ops.index.placing import scatter_reduce as scatter_reduce
 from gradwalk.ops.index.placing import select_scatter as select_scatter
 from gradwalk.ops.index.placing import slice_scatter as slice_scatter
 from gradwalk.ops.index.placing import unravel_index as unravel_index
+from gradwalk.ops.index.segments import segment_reduce as segment_reduce
 from gradwalk.ops.linear.lu import lu_unpack as lu_unpack
 from gradwalk.ops.linear.matmul import addbmm as addbmm
 from gradwalk.ops.linear.matmul import addmm as addmm
@@ -193,6 +194,7 @@ from gradwalk.ops.linear.matmul import outer as outer
 from gradwalk.ops.linear.matmul import tensordot as tensordot
 from gradwalk.ops.linear.matmul import trace as trace
 from gradwalk.ops.linear.matmul import vdot as vdot
+from gradwalk.ops.linear.matrices import chain_matmul as chain_matmul
 from gradwalk.ops.linear.matrices import det as det
 from gradwalk.ops.linear.matrices import inverse as inverse
 from gradwalk.ops.linear.matrices import logdet as logdet
@@ -415,6 +417,7 @@ __all__ = [
     "cat",
     "cdist",
     "ceil",
+    "chain_matmul",
     "cholesky",
     "cholesky_inverse",
     "cholesky_solve",
@@ -634,6 +637,7 @@ __all__ = [
     "scatter_add",
     "scatter_reduce",
     "searchsorted",
+    "segment_reduce",
     "select",
     "select_copy",
     "select_scatter",

@@ -203,7 +203,7 @@ add("getitem", lambda m, x: x[...], floats())
 add("getitem", lambda m, x: x[None], floats())
 add("getitem", lambda m, x: x[0], floats(1))
 add("getitem", lambda m, x: x[1:][0][::2], floats(3, 4))
-add("getitem", lambda m, x: tuple(x), floats(3, 2))
+add("split", lambda m, x: tuple(x), floats(3, 2))
 # NumPy's index kinds that PyTorch does not accept.
 for subscript, same in [
     (slice(None, None, -1), lambda x: x.flip(0)),

@@ -54,6 +54,8 @@ def apply_function(machine: Machine, function: Any, args: Any, keywords: Any) ->
     definition = _FUNCTIONS.get(function)
     if definition is None:
         raise machine.unknown_function(getattr(function, "__name__", str(function)))
+    if "shape" in keywords and function in _LIKE:  # of another shape than that of the array
+        raise machine.unknown_function(f"{function.__name__} with shape=")
     return definition(*args, **keywords)
 
 
@@ -97,6 +99,7 @@ def _clip(x: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
     return out
 
 
+_LIKE = (np.zeros_like, np.empty_like, np.ones_like, np.full_like)
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.shape: lambda x: x.shape,
     np.ndim: lambda x: x.ndim,

@@ -76,7 +76,8 @@ class BackwardPlan:
         file = f"{__file__}, {op.name}"
         self.save = eval(compile(self.save_text, file, "eval"), {"shape": np.shape})
         pull = eval(compile(self.pull_text, file, "eval"), functions)
-        self.pull = pull if op.native is None else op.native.pulling(pull)
+        constant = all(rule is None or rule.constant is not None for rule in op.rules)
+        self.pull = pull if op.native is None or constant else op.native.pulling(pull)
         self.written = True  # last: another thread may be here as well, and writes the same
         return self
 

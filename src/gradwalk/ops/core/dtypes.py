@@ -7,6 +7,8 @@ weaker one matters only if its category (bool < integer < float < complex) is hi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,9 @@ int16 = np.dtype(np.int16)
 int32 = np.dtype(np.int32)
 int64 = np.dtype(np.int64)
 uint8 = np.dtype(np.uint8)
+uint16 = np.dtype(np.uint16)
+uint32 = np.dtype(np.uint32)
+uint64 = np.dtype(np.uint64)
 bool_ = np.dtype(np.bool_)
 complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
@@ -46,19 +51,55 @@ def bfloat16() -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-def finfo(dtype: Any) -> Any:
+@dataclass(frozen=True)
+class FloatLimits:
+    """The limits of a floating-point dtype, as Python's numbers: twice the largest is no inf."""
+
+    dtype: str
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    resolution: float
+    nmant: int  # bits of the fraction
+
+    @property
+    def smallest_normal(self) -> float:
+        """`tiny` under its other name."""
+        return self.tiny
+
+
+def finfo(type: Any = None) -> FloatLimits:
     """The limits of a floating-point dtype: `max`, `min`, `eps`, `tiny`, `bits`.
 
+    Without one, those of the default dtype.
+
     >>> import gradwalk as gw
-    >>> float(gw.finfo(gw.float16).max)
+    >>> gw.finfo(gw.float16).max
     65504.0
     """
-    kind = np.dtype(dtype)
-    if not is_bfloat16(kind):
-        return np.finfo(kind)
-    import ml_dtypes
+    return _limits_of(_default if type is None else np.dtype(type))
 
-    return ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
+
+@cache
+def _limits_of(dtype: np.dtype[Any]) -> FloatLimits:
+    if is_bfloat16(dtype):
+        import ml_dtypes
+
+        found: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    else:
+        found = np.finfo(dtype)
+    return FloatLimits(
+        dtype=part_of(dtype).name,
+        bits=int(found.bits),
+        eps=float(found.eps),
+        max=float(found.max),
+        min=float(found.min),
+        tiny=float(found.tiny),
+        resolution=10.0**-found.precision,  # what it has itself is rounded
+        nmant=int(found.nmant),
+    )
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
@@ -237,7 +278,8 @@ def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
         if result is None or category(candidate) > category(result):
             # Floats beside a weaker complex number keep their precision.
             wide = candidate.kind == "c" and result is not None and is_floating(result)
-            result = complex_of(result) if wide and result is not None else candidate
+            part = float32 if result is not None and is_bfloat16(result) else result
+            result = complex_of(part) if wide and part is not None else candidate
     return _default if result is None else result
 
 
@@ -266,6 +308,15 @@ def held_by(dtype: np.dtype[Any], number: Any) -> Any:
     if has_gradients(dtype):
         return number
     return bool(number) if dtype.kind == "b" else int(np.array(int(number)).astype(dtype))
+
+
+def unsigned(dtype: np.dtype[Any], number: Any) -> Any:
+    """A negative integer for memory of an unsigned dtype, as in PyTorch: −1 as 255. Anything else
+    as it is; NumPy refuses what does not fit."""
+    if number.__class__ is int and number < 0 and dtype.kind == "u":
+        most = int(np.iinfo(dtype).max)
+        return number + most + 1 if number >= -most else number
+    return number
 
 
 def furthest(dtype: np.dtype[Any], *, below: bool) -> Any:

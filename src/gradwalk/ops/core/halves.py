@@ -39,9 +39,14 @@ _OF_PRODUCTS = frozenset(
         *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     }
 )
-# A number beside halves stays as wide as it is. But as in PyTorch it is a half before these: what
-# it is rounded by is multiplied by the quotient.
-_BY_HALVES = frozenset({"fmod", "remainder"})
+# A number beside halves stays as wide as it is when it multiplies or divides. As in PyTorch it is a
+# half before these: half(0.1) equals 0.1.
+_BY_HALVES = frozenset(
+    {
+        *("add", "sub", "pow", "fmod", "remainder"),
+        *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
+    }
+)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -64,7 +69,14 @@ def beside_halves(name: str, operands: Sequence[Any], half: np.dtype[Any] | None
     """The operands of an op, numbers among them as halves if the op wants that."""
     if half is None or name not in _BY_HALVES:
         return operands
-    return [float(half.type(a)) if isinstance(a, float) else a for a in operands]
+    return [as_half(a, half) for a in operands]
+
+
+def as_half(number: Any, dtype: np.dtype[Any] | None) -> Any:
+    """A number as a half, if the dtype is one; anything else as it is."""
+    if dtype is None or not is_half(dtype) or not isinstance(number, float):
+        return number
+    return float(dtype.type(number))
 
 
 def computed(op: Any, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:

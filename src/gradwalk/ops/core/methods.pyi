@@ -277,7 +277,7 @@ class Methods:
         """The fractional part: x − trunc(x)."""
     def frexp(self) -> MantissaExponent:
         """The mantissa from ½ to 1 and the power of two: mantissa × 2^exponent is `input`."""
-    def gather(self, dim: int, index: Any) -> Self:
+    def gather(self, dim: int, index: Any, *, sparse_grad: bool = False) -> Self:
         """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
     def gcd(self, other: Any) -> Self:
         """The greatest common divisor."""
@@ -293,6 +293,8 @@ class Methods:
         """self >= other."""
     def gt(self, other: Any) -> Self:
         """self > other."""
+    def hardshrink(self, lambd: float = 0.5) -> Self:
+        """The op `hardshrink`: x -> out."""
     def heaviside(self, values: Any) -> Self:
         """0 below zero, 1 above, `values` at zero; no gradient."""
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Self:
@@ -544,6 +546,8 @@ class Methods:
         """Itself: +x."""
     def pow(self, exponent: Any) -> Self:
         """x ** exponent: the op with one input if the exponent is a number, else the one with two."""
+    def prelu(self, weight: Any) -> Self:
+        """x where positive, weight × x elsewhere; one weight, or one per channel (dimension 1)."""
     def prod(
         self,
         dim: int | tuple[int, ...] | list[int] | None = None,
@@ -787,6 +791,8 @@ class InPlaceMethods:
         """`acosh`, in place."""
     def add_(self, other: Any, *, alpha: float = 1) -> Self:
         """`add`, in place."""
+    def addbmm_(self, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Self:
+        """`addbmm`, in place."""
     def addcdiv_(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Self:
         """`addcdiv`, in place."""
     def addcmul_(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Self:
@@ -979,6 +985,8 @@ class InPlaceMethods:
         """`nextafter`, in place."""
     def not_equal_(self, other: Any) -> Self:
         """`ne`, in place."""
+    def polygamma_(self, input: Any) -> Self:
+        """`polygamma`, in place."""
     def pow_(self, exponent: Any) -> Self:
         """`pow`, in place."""
     def put_(self, index: Any, source: Any, accumulate: bool = False) -> Self:

@@ -107,6 +107,7 @@ class Op:
     multilinear: bool = False
     broadcasts: bool = False
     view: bool = False
+    keeps_order: bool = False  # of the operand's elements in memory, as elementwise ops do
     promotes: Sequence[int] | bool = False
     to_float: bool = False
     # The dtype of the output where it is not that of the operands, or a function of theirs;
@@ -178,7 +179,9 @@ class Op:
             if unusual:
                 result = computed(self.for_operands(args), args, attrs)
             else:
-                result = (self.native or self.forward)(*args, **attrs)
+                native = self.native
+                large = native is not None and native.is_large(args)
+                result = (native if large else self.forward)(*args, **attrs)
             if not self.residuals:
                 return result
             return result[: -len(self.residuals)] if self.multiple else result[0]

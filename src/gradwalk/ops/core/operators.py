@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any, Self
+from functools import cache, wraps
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
 from gradwalk.ops.core.methods import Methods, OperatorMethods
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.public import Registration, follow
+from gradwalk.ops.core.signature import ForeignOperand
 from gradwalk.ops.elementwise import arithmetic, choice, complex_numbers, integers, remainders
 from gradwalk.ops.index import indexing
 from gradwalk.ops.linear import matmul
-from gradwalk.ops.shape import reshaping
+from gradwalk.ops.shape import rearranging, reshaping
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 
 # Python's name of an operator -> the op. Operators in `BINARY` also have a reflected form.
@@ -86,13 +89,33 @@ def _written(
     if op.options:
         test = " and ".join(f"{option} == default_{option}" for option in op.options)
         body = f"{body} if {test} else {otherwise.format(**parts)}"
-    text = f"def {name}({', '.join(head)}):\n    return {body}"
+    old = ""
+    if "alpha" in op.options:  # PyTorch's first order, x.add_(alpha, other), which it still accepts
+        head.insert(2, "_other=None")
+        old = "    if _other is not None:\n        other, alpha = _other, other\n"
+    text = f"def {name}({', '.join(head)}):\n{old}    return {body}"
     scope = {"__name__": __name__, "op": op, "NONE": _NONE, **used}
     scope |= {f"default_{p.name}": p.default for p in given}
     # A file name inside gradwalk: the search for the user's line skips it.
     exec(compile(text, f"{__file__}, {name}", "exec"), scope)
     scope[name].__doc__ = doc
     return scope[name]
+
+
+def or_declines(operator: Callable[P, R]) -> Callable[P, R]:
+    """An operator that returns NotImplemented beside an operand that it cannot compute with.
+
+    Python then asks the class of the operand: `x == None` is False, `x + obj` is `obj.__radd__(x)`.
+    """
+
+    @wraps(operator)
+    def declining(*args: P.args, **keywords: P.kwargs) -> R:
+        try:
+            return operator(*args, **keywords)
+        except ForeignOperand:
+            return NotImplemented
+
+    return declining
 
 
 class Arithmetic(OperatorMethods):
@@ -105,18 +128,22 @@ class Arithmetic(OperatorMethods):
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         raise NotImplementedError
 
+    @or_declines
     def __pow__(self, exponent: Any) -> Self:
         return arithmetic.pow(self, exponent)
 
+    @or_declines
     def __rpow__(self, base: Any) -> Self:
         return self._apply(arithmetic.pow_op, (base, self), _NONE)
 
     def __pos__(self) -> Self:
         return self
 
+    @or_declines
     def __matmul__(self, other: Any) -> Self:
         return matmul.matmul(self, other)
 
+    @or_declines
     def __rmatmul__(self, other: Any) -> Self:
         return matmul.matmul(other, self)
 
@@ -133,7 +160,7 @@ class Arithmetic(OperatorMethods):
     def __iter__(self) -> Iterator[Self]:
         if not self.shape:
             raise TypeError("a 0-d tensor cannot be iterated over; use .item() for its number")
-        return (self[i] for i in range(self.shape[0]))
+        return iter(rearranging.unbind(self))  # the gradient is one join, not a sum of as many
 
     def __reversed__(self) -> Self:
         return reshaping.flip(self, axis=(0,)) if self.shape else self
@@ -166,13 +193,21 @@ class Operators(Arithmetic, Methods):
 
     @property
     def real(self) -> Self:
-        """The real part, a view."""
+        """The real part, a view; assigning changes it."""
         return complex_numbers.real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        complex_numbers.real(self).copy_(value)
 
     @property
     def imag(self) -> Self:
-        """The imaginary part of a complex tensor, a view."""
+        """The imaginary part of a complex tensor, a view; assigning changes it."""
         return complex_numbers.imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        complex_numbers.imag(self).copy_(value)
 
 
 def _equip(registration: Registration) -> None:
@@ -189,13 +224,30 @@ follow(_equip)
 
 
 def _reflected(op: Op) -> Callable[[Any, Any], Any]:
-    return lambda self, other: self._apply(op, (other, self), _NONE)
+    return or_declines(lambda self, other: self._apply(op, (other, self), _NONE))
 
 
-for _name, _op in (BINARY | COMPARISONS | UNARY).items():
+for _name, _op in (BINARY | COMPARISONS).items():
+    setattr(OperatorMethods, f"__{_name}__", or_declines(method_of(_op)))
+for _name, _op in UNARY.items():
     setattr(OperatorMethods, f"__{_name}__", method_of(_op))
 for _name, _op in BINARY.items():
     setattr(OperatorMethods, f"__r{_name}__", _reflected(_op))
+
+
+def _unless_none(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The comparison, but with None or text Python's own: `x == None` is False, as in PyTorch."""
+
+    def method(self: Any, other: Any) -> Any:
+        if other is None or other.__class__ is str:
+            return NotImplemented
+        return compare(self, other)
+
+    return method
+
+
+for _name in ("__eq__", "__ne__"):
+    setattr(OperatorMethods, _name, _unless_none(getattr(OperatorMethods, _name)))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`out=`: the result of an op or a reduction is written into a tensor that the caller has.
+"""`out=`: the result of a function is written into a tensor that the caller has.
 
 >>> import gradwalk as gw
 >>> total = gw.zeros(2)
@@ -8,13 +8,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from gradwalk.ops.core.dtypes import can_cast
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def written(out: Any, result: Any) -> Any:
-    """`out`, holding `result`; an empty `out` takes the result's shape, as in PyTorch."""
+    """`out`, holding `result`; an `out` of another shape takes the result's, as in PyTorch."""
     if out is None:
         return result
     if isinstance(result, tuple):
@@ -33,9 +39,22 @@ def written(out: Any, result: Any) -> Any:
     if tuple(out.shape) == tuple(result.shape):
         return out.copy_(result)
     if out.numel():
-        raise ValueError(
-            f"out has shape {tuple(out.shape)}, the result {tuple(result.shape)}: pass an out of "
-            "that shape, or an empty one"
+        warnings.warn(
+            f"out has shape {tuple(out.shape)}, the result {tuple(result.shape)}: out gets other "
+            "memory. Pass an out of that shape, or an empty one",
+            stacklevel=3,
         )
-    out.data = result.to(out.dtype)
+    out.data = result.to(out.dtype, copy=True)  # the result may share memory with an operand
     return out
+
+
+def takes_out(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that also takes `out=`."""
+
+    @wraps(function)
+    def taking(*args: Any, **keywords: Any) -> Any:
+        if "out" in keywords:
+            return written(keywords.pop("out"), function(*args, **keywords))
+        return function(*args, **keywords)
+
+    return taking

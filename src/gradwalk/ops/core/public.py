@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from gradwalk.ops.core.out import written
+from gradwalk.ops.core.out import takes_out, written
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,10 +87,12 @@ def public(
     method: bool | Callable[..., Any] = False,
     inplace: bool | Callable[..., Change] = False,
     numpy: bool = False,
+    out: bool = True,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Register the function that is defined below, under its own name or under `names`.
 
-    `numpy` lets `axis` and `keepdims` stand for `dim` and `keepdim`, `x` for `input`.
+    `numpy` lets `axis` and `keepdims` stand for `dim` and `keepdim`, `x` for `input`. Functions
+    that return no new tensor, but a view or a fact, have `out=False`.
 
     >>> import gradwalk as gw
     >>> gw.ones(2, 3).sum(axis=1, keepdims=True).shape
@@ -99,11 +101,18 @@ def public(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         call = _numpy(function) if numpy else function
+        plain = numpy or not out or _has_out(function)
+        offered = call if plain else takes_out(function)
         listed = tuple((names or function.__name__).split())
-        register(Registration(call, listed, tuple(namespaces.split()), method, inplace))
+        own = call if method is True else method  # methods take no `out`, as in PyTorch
+        register(Registration(offered, listed, tuple(namespaces.split()), own, inplace))
         return call
 
     return decorate
+
+
+def _has_out(function: Callable[..., Any]) -> bool:
+    return "out" in inspect.signature(function).parameters
 
 
 def public_change(**facts: Any) -> Callable[[Callable[P, Change]], Callable[P, Any]]:

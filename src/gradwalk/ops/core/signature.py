@@ -13,6 +13,10 @@ class OpError(TypeError):
     """An op was defined or called in a way that cannot work."""
 
 
+class ForeignOperand(TypeError):
+    """An operand that no tensor computes with; its own class may have the reflected operator."""
+
+
 class UnknownShapeError(OpError):
     """The shape of a result depends on the numbers, not only on the shapes, of the operands."""
 

@@ -271,9 +271,10 @@ softshrink = elementwise(
 )
 hardshrink = elementwise(
     "hardshrink",
-    lambda x, *, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), x * x.dtype.type(0), x),
-    lambda x, lambd=0.5: 0 * x if -lambd <= x <= lambd else x,
+    lambda x, *, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), x.dtype.type(0), x),
+    lambda x, lambd=0.5: 0.0 if -lambd <= x <= lambd else x,
     vjp=[lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0)],
+    method=True,
 )
 threshold = elementwise(
     "threshold",

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 import operator
+from numbers import Number
 from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import bool_, has_gradients, int64, is_floating, result_dtype
-from gradwalk.ops.core.halves import half_of
+from gradwalk.ops.core.dtypes import (
+    bool_,
+    float32,
+    float64,
+    has_gradients,
+    int64,
+    is_floating,
+    result_dtype,
+)
+from gradwalk.ops.core.halves import as_half, half_of
 from gradwalk.ops.core.op import Op, elementwise, unary
+from gradwalk.ops.core.out import written
 from gradwalk.ops.core.public import IN_PLACE, SPECIAL, Change, public
 from gradwalk.ops.elementwise import complex_numbers
 from gradwalk.ops.elementwise.choice import where
@@ -23,6 +33,8 @@ class Scaling(Op):
     options: ClassVar[dict[str, Any]] = {"alpha": 1}
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
+        if len(args) == 3 and isinstance(args[1], Number):  # PyTorch's first order
+            args, attrs = (args[0], args[2]), {"alpha": args[1], **attrs}
         if not attrs:
             return super().__call__(*args)
         args, attrs = self._by_name(args, attrs)
@@ -55,6 +67,8 @@ class Rounding(Op):
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         if not attrs:
             return super().__call__(*args)
+        if "out" in attrs:
+            return written(attrs.pop("out"), self(*args, **attrs))
         op, args, attrs = self.change(*args, **attrs)
         return Op.__call__(op, *args, **attrs)
 
@@ -213,7 +227,7 @@ power = elementwise(
 
 def _pow_in_place(x: Any, exponent: Any) -> Change:
     if isinstance(exponent, (int, float)):
-        return power, (x,), {"exponent": exponent}
+        return power, (x,), {"exponent": as_half(exponent, getattr(x, "dtype", None))}
     return pow_op, (x, exponent), {}
 
 
@@ -221,7 +235,10 @@ def _pow_in_place(x: Any, exponent: Any) -> Change:
 def pow(input: Any, exponent: Any) -> Any:
     """x ** exponent: the op with one input if the exponent is a number, else the one with two."""
     if isinstance(exponent, (int, float)):
-        return power(promoted(input, exponent), exponent=exponent)
+        dtype = getattr(input, "dtype", None)
+        if dtype in (float32, float64):  # which a number neither widens nor is rounded to
+            return power(input, exponent=exponent)
+        return power(promoted(input, exponent), exponent=as_half(exponent, dtype))
     return pow_op(input, exponent)
 
 

@@ -120,7 +120,8 @@ airy_slope: Op = _special(
 @public(namespaces="special")
 def spherical_bessel_j0(input: Any) -> Any:
     """sin(x) / x, 1 at 0."""
-    return sinc(input * (1 / math.pi))
+    infinite = abs(input) == math.inf
+    return where(infinite, 0.0, sinc(where(infinite, 1.0, input) * (1 / math.pi)))
 
 
 # -- relatives of the error function and of the logarithm ----------------------------------------

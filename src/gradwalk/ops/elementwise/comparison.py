@@ -17,7 +17,7 @@ from gradwalk.ops.reduce.reduction import all, any
 from gradwalk.ops.shape.reshaping import reshape
 
 
-@public(method=True)
+@public(method=True, out=False)
 def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape and the same elements; `eq` compares each element.
 
@@ -51,7 +51,7 @@ def isclose(
     return close | (isnan(input) & isnan(other)) if equal_nan else close
 
 
-@public(method=True)
+@public(method=True, out=False)
 def allclose(
     input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
@@ -133,37 +133,37 @@ def positive(input: Any) -> Any:
     return +input
 
 
-@public()
+@public(out=False)
 def numel(input: Any) -> int:
     """The number of elements."""
     return math.prod(input.shape)
 
 
-@public()
+@public(out=False)
 def is_floating_point(input: Any) -> bool:
     """Whether the elements are floats."""
     return bool(is_floating(input.dtype))
 
 
-@public(method=True)
+@public(method=True, out=False)
 def is_complex(input: Any) -> bool:
     """Whether the elements are complex numbers."""
     return is_complex_dtype(input.dtype)
 
 
-@public(method=True)
+@public(method=True, out=False)
 def is_nonzero(input: Any) -> bool:
     """Whether the only element is not zero."""
     return bool(input)
 
 
-@public(method=True)
+@public(method=True, out=False)
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape."""
     return tuple(input.shape) == tuple(other.shape)
 
 
-@public()
+@public(out=False)
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape that operands of these shapes broadcast to.
 

@@ -76,12 +76,19 @@ modulus: Op = define(
     gives=part_of,
     on_complex=True,
 )
+
+
+def _direction_rule(g: Any, z: Any, out: Any) -> Any:
+    # Across the direction it turns by g / |z|; along the direction nothing changes.
+    across = g - real_part(g * out) * conjugate(out)
+    return where(z == 0, 0, across / _size_or_one(z))
+
+
 direction: Op = define(
     "direction",
     np.sign,  # z / |z|, and 0 at zero
     inputs=("z",),
-    # Across the direction it turns by g / |z|; along the direction nothing changes.
-    vjp=[lambda g, z, out: (g - real_part(g * out) * conjugate(out)) / _size_or_one(z)],
+    vjp=[_direction_rule],
     shape=lambda z: z,
     on_complex=True,
 )
@@ -132,7 +139,7 @@ def _is_complex(x: Any) -> bool:
     return is_complex_dtype(x.dtype)
 
 
-@public()
+@public(out=False)
 def view_as_real(input: Any) -> Any:
     """The same memory as pairs of real numbers, along a new last dimension.
 
@@ -145,7 +152,7 @@ def view_as_real(input: Any) -> Any:
     return view_as_real_op(input)
 
 
-@public()
+@public(out=False)
 def view_as_complex(input: Any) -> Any:
     """The same memory as complex numbers: the last dimension holds their two parts.
 
@@ -183,13 +190,13 @@ def complex(real: Any, imag: Any) -> Any:
     return compose(real, imag)
 
 
-@public()
+@public(out=False)
 def real(input: Any) -> Any:
     """The real part, a view; a real tensor itself."""
     return real_part(input) if _is_complex(input) else input
 
 
-@public()
+@public(out=False)
 def imag(input: Any) -> Any:
     """The imaginary part, a view."""
     if not _is_complex(input):
@@ -205,12 +212,15 @@ def angle(input: Any) -> Any:
     >>> gw.angle(gw.tensor([1j, -1.0]))
     tensor([1.5708, 3.1416])
     """
+    from gradwalk.ops.elementwise.arithmetic import sign
+
     if _is_complex(input):
         return argument(input)
-    return where(input < 0, math.pi, where(input != input, input, 0.0))
+    # The sign of a NaN is NaN, with the slope 0 that the angle has everywhere.
+    return where(input < 0, math.pi, where(input != input, sign(input), 0.0))
 
 
-@public(method=True)
+@public(method=True, out=False)
 def conj(input: Any) -> Any:
     """The complex conjugate; a real tensor itself.
 
@@ -227,19 +237,19 @@ def conj_physical(input: Any) -> Any:
     return conj(input)
 
 
-@public(method=True)
+@public(method=True, out=False)
 def adjoint(input: Any) -> Any:
     """The conjugate transpose of matrices: `x.mH`."""
     return conj(input.mT)
 
 
-@public(names="resolve_conj resolve_neg", method=True)
+@public(names="resolve_conj resolve_neg", method=True, out=False)
 def resolve_conj(input: Any) -> Any:
     """Itself: conjugates and negatives are computed at once here."""
     return input
 
 
-@public(method=True)
+@public(method=True, out=False)
 def is_conj(input: Any) -> bool:
     """False: a conjugate is computed at once."""
     return False

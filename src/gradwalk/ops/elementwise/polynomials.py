@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.op import Op, elementwise
 from gradwalk.ops.core.public import public_as
 from gradwalk.ops.elementwise.arithmetic import trunc
+from gradwalk.ops.shape.reshaping import cast
 
 
 def _at(function: str, x: Any, n: Any, *parameters: float) -> Any:
@@ -59,6 +61,8 @@ _associated: Op = _orthogonal(
 def _polynomial(name: str, compute: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
     @public_as(name, doc, namespaces="special")
     def polynomial(input: Any, n: Any) -> Any:
+        if getattr(n, "dtype", int64).kind in "ub":
+            n = cast(n, dtype=int64)  # a degree below 0 occurs on the way
         return compute(input, trunc(n))
 
     return polynomial
@@ -78,7 +82,7 @@ def _fourth(x: Any, n: Any) -> Any:
 
 def _shifted(kind: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A polynomial for x from 0 to 1."""
-    return lambda x, n: kind(2 * x - 1, n)
+    return lambda x, n: kind(2.0 * x - 1.0, n)
 
 
 chebyshev_polynomial_t = _polynomial(

@@ -18,6 +18,7 @@ from gradwalk.ops.core.dtypes import (
     is_half,
     result_dtype,
 )
+from gradwalk.ops.core.factors_first import factors_first
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op, elementwise
 from gradwalk.ops.core.public import FLOAT, IN_PLACE, METHOD, public
@@ -123,6 +124,7 @@ lerp = elementwise(
 
 
 @public(method=True, inplace=True)
+@factors_first("value")
 @rounds_once
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 × tensor2."""
@@ -131,6 +133,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
 
 
 @public(method=True, inplace=True)
+@factors_first("value")
 @rounds_once
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 / tensor2."""

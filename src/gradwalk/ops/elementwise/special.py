@@ -13,7 +13,7 @@ import numpy as np
 
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op, elementwise, unary
-from gradwalk.ops.core.public import FLOAT, METHOD, public
+from gradwalk.ops.core.public import FLOAT, METHOD, Change, public
 from gradwalk.ops.elementwise.activation import sigmoid
 from gradwalk.ops.elementwise.arithmetic import abs, exp, log
 from gradwalk.ops.elementwise.choice import where
@@ -94,7 +94,11 @@ def _polygamma_method(self: Any, n: int) -> Any:
     return polygamma(n, self)
 
 
-@public(namespaces="gradwalk special", method=_polygamma_method)
+def _polygamma_change(self: Any, n: int) -> Change:
+    return polygamma_op, (self,), {"n": int(n)}
+
+
+@public(namespaces="gradwalk special", method=_polygamma_method, inplace=_polygamma_change)
 def polygamma(n: int, input: Any) -> Any:
     """The derivative of order n of digamma.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_complex_dtype
 from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import FLOAT, public
 from gradwalk.ops.elementwise.arithmetic import rsqrt
@@ -25,9 +26,16 @@ tanh = unary("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.", 
 asinh = unary(
     "asinh", np.arcsinh, lambda x: rsqrt(x * x + 1), "Inverse hyperbolic sine.", on_complex=True
 )
-acosh = unary(
-    "acosh", np.arccosh, lambda x: rsqrt(x * x - 1), "Inverse hyperbolic cosine.", on_complex=True
-)
+
+
+def _acosh_slope(x: Any) -> Any:
+    # Of a complex number with a negative real part, the root of x² − 1 has the opposite sign.
+    if hasattr(x, "dtype") and is_complex_dtype(x.dtype):
+        return rsqrt(x - 1) * rsqrt(x + 1)
+    return rsqrt(x * x - 1)
+
+
+acosh = unary("acosh", np.arccosh, _acosh_slope, "Inverse hyperbolic cosine.", on_complex=True)
 atanh = unary(
     "atanh",
     np.arctanh,

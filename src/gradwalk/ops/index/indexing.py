@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import is_unknown
-from gradwalk.ops.core.dtypes import bool_, is_floating
+from gradwalk.ops.core.dtypes import bool_, is_floating, unsigned
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.core.public import Change, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add, zero
@@ -77,7 +77,7 @@ def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any
 
 def from_user_index(index: Any) -> tuple[Index, list[Any]]:
     """Split the index in `x[...]` into its fixed part and its arrays, unchanged."""
-    parts = index if isinstance(index, tuple) else (index,)
+    parts = _parts(index)
     # An integer that is not known yet is an index array, which beside others would mean another
     # order of dimensions.
     alone = sum(hasattr(part, "dtype") or isinstance(part, (list, range)) for part in parts) < 2
@@ -101,6 +101,32 @@ def from_user_index(index: Any) -> tuple[Index, list[Any]]:
                 fixed.append(("array", len(arrays)))
             arrays.append(array)
     return tuple(fixed), arrays
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    """The index of each dimension. A list with more than numbers in it is a tuple, as in PyTorch,
+    which promises to take it for one array some day, as NumPy does."""
+    if isinstance(index, tuple):
+        return index
+    if not isinstance(index, list) or len(index) >= _LONGEST_AS_TUPLE:
+        return (index,)
+    if not any(part is None or part is Ellipsis or isinstance(part, slice) for part in index):
+        if not any(_holds_several(part) for part in index):
+            return (index,)
+        warnings.warn(
+            "a list of lists or tensors indexes one dimension with each of them, as in PyTorch: "
+            "write x[tuple(index)], or x[gradwalk.tensor(index)] for rows",
+            UserWarning,
+            stacklevel=4,
+        )
+    return tuple(index)
+
+
+_LONGEST_AS_TUPLE = 32  # PyTorch's limit
+
+
+def _holds_several(part: Any) -> bool:
+    return isinstance(part, (list, tuple, range, np.ndarray)) or hasattr(part, "_array")
 
 
 def _bytes_as_mask(part: Any) -> Any:
@@ -205,7 +231,7 @@ put: Op = define(
 def _setitem_forward(x: Any, value: Any, *indices: Any, index: Index) -> Any:
     out = np.array(x)  # also where x is a NumPy number
     part, subscript = place(out, index, indices)
-    part[subscript] = value
+    part[subscript] = unsigned(out.dtype, value)
     return out
 
 
@@ -278,10 +304,30 @@ def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
     return tuple(("array", i) for i in range(len(grids))), grids
 
 
-@public(method=True, numpy=True)
+def refuse_negative(name: str, index: Any) -> None:
+    """Raise for an index below 0, which in PyTorch these functions do not count from the end: it
+    is often a label that means "none". In compiled code the numbers are not known."""
+    array = getattr(index, "_array", index)
+    if array.__class__ is np.ndarray and array.dtype.kind == "i" and array.size and array.min() < 0:
+        raise IndexError(
+            f"{name}: the index {array.min()} is below 0.\n"
+            f"Fix: leave such places out, or write index % length to count from the end."
+        )
+
+
+@public(names="gather", method=True, numpy=True)
+def checked_gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0.
+
+    `sparse_grad` is a hint, and has no effect.
+    """
+    refuse_negative("gather", index)
+    return gather(input, dim, index)
+
+
 @new_result
 def gather(input: Any, dim: int, index: Any) -> Any:
-    """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
+    """`checked_gather`, with numbers below 0 counted from the end."""
     axis = normal_axis(dim, input.ndim)
     if not math.prod(index.shape):  # an empty index picks nothing, whatever the ranks
         flat = reshape(input, shape=(math.prod(input.shape),))
@@ -299,7 +345,11 @@ def scatter_index(
     """The subscript that `scatter` writes at, and the values it writes."""
     if not math.prod(index.shape):  # an empty index writes nothing, whatever the ranks
         index = reshape(index, shape=(0,) * x.ndim)
+        if getattr(src, "ndim", 0):
+            flat = reshape(src, shape=(math.prod(src.shape),))
+            src = reshape(getitem_slice(flat, 0, 0, 0), shape=(0,) * x.ndim)
     _check_index(name, x, index)
+    refuse_negative(name, index)
     fixed, arrays = along(index, normal_axis(dim, x.ndim))
     if getattr(src, "ndim", 0) and tuple(src.shape) != tuple(index.shape):
         # src may be larger: its corner is used
@@ -347,7 +397,10 @@ def take(input: Any, index: Any) -> Any:
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices of x along `dim` that `index` lists."""
     axis = normal_axis(dim, input.ndim)
+    refuse_negative("index_select", index)
     if not input.ndim:
+        if math.prod(index.shape) != 1:
+            raise IndexError(f"index_select of one number takes one index, not {index.shape}")
         return clone(input)
     return getitem(input, as_vector(index), index=along_dim(input, axis))
 

@@ -25,6 +25,7 @@ from gradwalk.ops.index.indexing import (
     from_user_index,
     getitem,
     put,
+    refuse_negative,
     scatter_index,
     setitem,
 )
@@ -120,14 +121,21 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 
 def _masked_fill_in_place(x: Any, mask: Any, value: Any) -> Change:
+    _check_mask(mask)
     full = broadcast_to(mask, x.shape)
     return setitem, (x, value, full), {"index": (("mask", 0, full.ndim),)}
+
+
+def _check_mask(mask: Any) -> None:
+    if mask.dtype.kind != "b":
+        raise TypeError(f"masked_fill takes a mask of bool, not {mask.dtype}: mask.bool()")
 
 
 @public(method=True, inplace=_masked_fill_in_place)
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """`input` with `value` where the mask is true, in the dtype of `input`."""
     one_value("masked_fill", value)
+    _check_mask(mask)
     out = choose(mask, value, input)
     return out if out.dtype == input.dtype else cast(out, dtype=input.dtype)
 
@@ -197,6 +205,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     """
     rows = as_vector(input)
     index, source = index_slices("index_add", rows, dim, index, source)
+    refuse_negative("index_add", index)
     if alpha != 1:
         source = source * alpha
     addend = put(source, index, index=along_dim(rows, dim), shape=tuple(rows.shape))
@@ -207,6 +216,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Change:
     """`input` with the slices at `index` along `dim` replaced by those of `source`."""
     index, source = index_slices("index_copy", as_vector(input), dim, index, source)
+    refuse_negative("index_copy", index)
     return _written_along(input, dim, index, source)
 
 

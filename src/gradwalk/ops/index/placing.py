@@ -53,9 +53,14 @@ def _extreme_at_forward(x: Any, src: Any, *indices: Any, index: Index, largest: 
     return out
 
 
+def _same(x: Any, y: Any) -> Any:
+    """Where numbers are equal; a NaN equals a NaN, which is what was chosen if there is one."""
+    return (x == y) | ((x != x) & (y != y))
+
+
 def _ties(x: Any, src: Any, indices: Any, out: Any, index: Index) -> tuple[Any, Any, Any]:
     """Which elements of x and of src are the one chosen, and how many there are at each place."""
-    own, written = x == out, src == getitem(out, *indices, index=index)
+    own, written = _same(x, out), _same(src, getitem(out, *indices, index=index))
     counts = put_op(cast(written, dtype=x.dtype), *indices, index=index, shape=tuple(x.shape))
     return own, written, counts + cast(own, dtype=x.dtype)
 
@@ -104,7 +109,7 @@ def _reduced(
     count = count + 1 if include_self else where(count == 0, 1, count)
     if has_gradients(x.dtype):
         return total / cast(count, dtype=x.dtype)
-    return div_floor(total, count)
+    return cast(div_floor(total, count), dtype=x.dtype)
 
 
 @public(method=True, inplace=True, numpy=True)
@@ -262,6 +267,7 @@ def unravel_index(indices: Any, shape: int | Sequence[int]) -> tuple[Any, ...]:
     sizes = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
     if indices.dtype.kind not in "iu" or min(sizes, default=0) < 0:
         raise ValueError(f"unravel_index takes integers and sizes that are not negative: {sizes}")
+    indices = cast(indices, dtype=int64)
     parts = []
     for size in reversed(sizes):
         parts.append(remainder(indices, size))

@@ -315,7 +315,7 @@ svd_op = define(
 def _pinv_forward(x: Any, *, atol: float, rtol: float | None) -> Any:
     u, s, vh = lapack(np.linalg.svd, x, full_matrices=False)
     if rtol is None:
-        rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
+        rtol = 0.0 if np.any(atol) else max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     cut = np.maximum(atol, rtol * np.max(s, axis=-1, initial=0, keepdims=True))
     kept = s > cut
     scale = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(x.dtype)

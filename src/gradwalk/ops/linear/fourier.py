@@ -26,6 +26,8 @@ Dims = int | Sequence[int] | None
 
 
 def _fourier_forward(z: Any, *, axes: Axes, scale: float, sign: int) -> Any:
+    if not axes:
+        return np.array(z)
     if sign < 0:
         return _scaled(np.fft.fftn(z, axes=axes), scale)
     return _scaled(np.fft.ifftn(z, axes=axes, norm="forward"), scale)
@@ -114,13 +116,13 @@ def _axes(name: str, x: Any, s: Sizes, dim: Dims) -> tuple[Axes, list[int]]:
         count = x.ndim if lengths is None else len(lengths)
         dim = range(x.ndim - count, x.ndim)
     axes = normal_axes([dim] if isinstance(dim, int) else list(dim), x.ndim)
-    if len(set(axes)) != len(axes) or not axes:
+    if len(set(axes)) != len(axes) or not (axes or name in ("fftn", "ifftn")):
         raise ValueError(f"{name}: dim must name at least one dimension, each once, not {dim}")
     own = [x.shape[axis] for axis in axes]
     if lengths is not None and len(lengths) != len(axes):
         raise ValueError(f"{name}: {len(lengths)} size(s) for {len(axes)} dimension(s)")
     sizes = own if lengths is None else [o if n == -1 else n for n, o in zip(lengths, own)]
-    if min(sizes) < 1:
+    if min(sizes, default=1) < 1:
         raise ValueError(f"{name}: each length must be at least 1, not {sizes}")
     return tuple(axes), sizes
 

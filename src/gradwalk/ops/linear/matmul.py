@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import float32, held_by, is_half, result_dtype
+from gradwalk.ops.core.dtypes import float32, held_by, int64, is_half, result_dtype
+from gradwalk.ops.core.factors_first import factors_first
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
@@ -172,6 +173,7 @@ def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
 
 
 @public(method=True, inplace=True)
+@factors_first("beta", "alpha")
 @rounds_once
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × mat1 @ mat2."""
@@ -179,6 +181,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 
 
 @public(method=True, inplace=True)
+@factors_first("beta", "alpha")
 @rounds_once
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × mat @ vec."""
@@ -186,17 +189,20 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) 
 
 
 @public(method=True, inplace=True)
+@factors_first("beta", "alpha")
 @rounds_once
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × batch1 @ batch2."""
     return _added(input, bmm(batch1, batch2), beta, alpha)
 
 
-@public(method=True)
+@public(method=True, inplace=True)
+@factors_first("beta", "alpha")
 @rounds_once
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × the sum of the products in a batch."""
-    return _added(input, sum(bmm(batch1, batch2), 0), beta, alpha)
+    products = bmm(batch1, batch2)
+    return _added(input, sum(products, 0, dtype=products.dtype), beta, alpha)
 
 
 @public(method=True)
@@ -274,7 +280,7 @@ linear_op = define(
 )
 
 
-@public()
+@public(out=False)
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """x Wᵀ + b, for x of any leading shape; `weight` is (out features, in features)."""
     if bias is None:
@@ -341,13 +347,17 @@ einsum_op = define(
 
 
 @public()
-def einsum(equation: str, *operands: Any) -> Any:
+def einsum(equation: Any, *operands: Any) -> Any:
     """Einstein summation: `einsum("ij,jk->ik", x, y)` is the matrix product.
+
+    So is `einsum(x, [0, 1], y, [1, 2], [0, 2])`: numbers below 52 instead of letters, and `...`.
 
     >>> import gradwalk as gw
     >>> gw.einsum("ii->", gw.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(5.)
     """
+    if not isinstance(equation, str):
+        equation, operands = _from_lists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     terms, out = _normal_equation(equation, operands)
@@ -355,8 +365,25 @@ def einsum(equation: str, *operands: Any) -> Any:
         return _rearranged(terms[0], out, operands[0])
     tensors = list(operands)
     for i, term in enumerate(terms):
+        others = "".join([*terms[:i], *terms[i + 1 :], out])
+        if tensors[i].dtype.kind in "iub" and not set(term) <= set(others):
+            tensors[i] = cast(tensors[i], dtype=int64)  # a sum over one operand, as in `sum`
         terms[i], tensors[i] = _without_repeats(term, tensors[i], terms, out)
     return einsum_op(*tensors, equation=",".join(terms) + "->" + out)
+
+
+def _from_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The equation and the operands of a call with a list of dimensions after each operand."""
+    operands, lists = given[: len(given) // 2 * 2 : 2], given[1::2]
+    known = [*lists, *given[len(operands) * 2 :]]
+    if any(isinstance(dims, str) or not hasattr(dims, "__len__") for dims in known):
+        raise TypeError("einsum takes an equation, or a list of dimensions after each operand")
+    for dim in (d for dims in known for d in dims if d is not Ellipsis):
+        if not 0 <= dim < len(string.ascii_letters):
+            raise ValueError(f"einsum: a dimension in a list is 0 to 51, or ..., not {dim}")
+    words = ["".join("..." if d is Ellipsis else string.ascii_letters[d] for d in k) for k in known]
+    out = f"->{words[-1]}" if len(words) > len(operands) else ""
+    return ",".join(words[: len(operands)]) + out, operands
 
 
 def _rearranged(term: str, out: str, x: Any) -> Any:

@@ -30,10 +30,11 @@ from gradwalk.ops.linear.decompositions import (
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.joining import cross
-from gradwalk.ops.shape.rearranging import diagonal, ravel, tril
+from gradwalk.ops.shape.rearranging import concrete, diagonal, ravel, tril
 from gradwalk.ops.shape.reshaping import (
     apart,
     cat,
+    clone,
     getitem_slice,
     new_result,
     reshape,
@@ -181,9 +182,10 @@ def eigvalsh(input: Any, UPLO: str = "L") -> Any:
 
 
 @public(namespaces="linalg")
-def svd(A: Any, full_matrices: bool = True) -> Singular:
+def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Singular:
     """U, S, Vh with U diag(S) Vh = A: the singular value decomposition.
 
+    `driver` chooses an algorithm of CUDA's, and has no effect.
     The gradient through U and Vh needs singular values that differ, and only the first
     min(m, n) vectors have one.
     """
@@ -191,8 +193,8 @@ def svd(A: Any, full_matrices: bool = True) -> Singular:
 
 
 @public(namespaces="linalg")
-def svdvals(A: Any) -> Any:
-    """The singular values, descending."""
+def svdvals(A: Any, *, driver: str | None = None) -> Any:
+    """The singular values, descending; `driver` is that of `svd`."""
     return svd_op(of_matrices("svdvals", A), full_matrices=False)[1]
 
 
@@ -225,7 +227,16 @@ def pinv(
         x = x + (change.detach() if hasattr(change, "detach") else change)
     if not x.shape[-1] or not x.shape[-2]:
         return transpose(x, -2, -1)  # no elements
-    return pinv_op(x, atol=atol or 0.0, rtol=rcond if rtol is None else rtol)
+    rtol = rcond if rtol is None else rtol
+    return pinv_op(x, atol=0.0 if atol is None else _per_matrix(atol), rtol=_per_matrix(rtol))
+
+
+def _per_matrix(tolerance: Any) -> Any:
+    """A tolerance for the singular values of each matrix; a number is one for all."""
+    if not hasattr(tolerance, "ndim"):
+        return tolerance
+    numbers = concrete(tolerance, "pinv")
+    return numbers[..., None] if numbers.ndim else numbers.item()
 
 
 @public(namespaces="gradwalk linalg", method=True)
@@ -283,3 +294,9 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     if len(tensors) < 2:
         raise ValueError(f"multi_dot takes two matrices or more, not {len(tensors)}")
     return reduce(matmul, tensors)
+
+
+@public()
+def chain_matmul(*matrices: Any) -> Any:
+    """`linalg.multi_dot` with the matrices as arguments; of one, a copy."""
+    return clone(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)

@@ -18,10 +18,11 @@ from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import abs, power, zero
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.elementwise.complex_numbers import adjoint
-from gradwalk.ops.linear.decompositions import LinAlgError, cholesky_op, inv_op, solve_op
+from gradwalk.ops.linear.decompositions import LinAlgError, cholesky_op, inv_op, solve_op, svd_op
 from gradwalk.ops.linear.lu import by_matrix, lu_factor_ex
 from gradwalk.ops.linear.matrices import inv, of_matrices, pinv, solve, square, svdvals
 from gradwalk.ops.linear.spectra import matrix_rank
+from gradwalk.ops.reduce.norms import matrix_norm
 from gradwalk.ops.reduce.reduction import all, any, sum
 from gradwalk.ops.shape.rearranging import movedim, tril, triu
 from gradwalk.ops.shape.reshaping import getitem_slice, new_result, reshape, unsqueeze
@@ -234,3 +235,25 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     failed = info != 0
     lifted = reshape(failed, shape=(*failed.shape, *(1,) * (out.ndim - failed.ndim)))
     return SolutionInfo(where(lifted, math.nan, out), info)
+
+
+@public(namespaces="linalg")
+def cond(A: Any, p: float | str | None = None) -> Any:
+    """How much a solution may change with the right side: ‖A‖ × ‖A⁻¹‖ in the norm `p`.
+
+    It is inf of a matrix without an inverse.
+
+    >>> import gradwalk as gw
+    >>> gw.linalg.cond(gw.tensor([[2.0, 0.0], [0.0, 0.5]]))
+    tensor(4.)
+    """
+    x = of_matrices("cond", A)
+    if p in (None, 2, -2):
+        if not x.shape[-1] or not x.shape[-2]:
+            return sum(abs(x), (-2, -1))
+        sizes = svd_op(x, full_matrices=False)[1]
+        largest, smallest = sizes[..., 0], sizes[..., -1]
+        return smallest / largest if p == -2 else largest / smallest
+    found = inv_ex(square("cond", x))
+    size = matrix_norm(x, p) * matrix_norm(found.inverse, p)
+    return where(found.info != 0, math.inf, size)

@@ -16,7 +16,6 @@ from gradwalk.ops.elementwise.complex_numbers import adjoint, conj, real
 from gradwalk.ops.linear.decompositions import (
     eigh_op,
     gaps,
-    inv_op,
     lapack,
     off_diagonal,
     on_diagonal,
@@ -25,7 +24,6 @@ from gradwalk.ops.linear.decompositions import (
     svd_op,
 )
 from gradwalk.ops.linear.matrices import of_matrices, square
-from gradwalk.ops.reduce.norms import matrix_norm
 from gradwalk.ops.reduce.reduction import amax, sum
 from gradwalk.ops.reduce.scan import cumprod
 from gradwalk.ops.shape.reshaping import (
@@ -146,25 +144,6 @@ def matrix_rank(
 
 def _per_matrix(tolerance: Any) -> Any:
     return unsqueeze(tolerance, -1) if getattr(tolerance, "ndim", 0) else tolerance
-
-
-@public(namespaces="linalg")
-def cond(A: Any, p: float | str | None = None) -> Any:
-    """How much a solution may change with the right side: ‖A‖ × ‖A⁻¹‖ in the norm `p`.
-
-    >>> import gradwalk as gw
-    >>> gw.linalg.cond(gw.tensor([[2.0, 0.0], [0.0, 0.5]]))
-    tensor(4.)
-    """
-    x = of_matrices("cond", A)
-    if p in (None, 2, -2):
-        if not x.shape[-1] or not x.shape[-2]:
-            return sum(abs(x), (-2, -1))
-        sizes = svd_op(x, full_matrices=False)[1]
-        largest, smallest = sizes[..., 0], sizes[..., -1]
-        return smallest / largest if p == -2 else largest / smallest
-    inverse = inv_op(square("cond", x))
-    return matrix_norm(x, p) * matrix_norm(inverse, p)
 
 
 @public(namespaces="linalg")

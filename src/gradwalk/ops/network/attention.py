@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network.softmax import softmax_op
+from gradwalk.ops.reduce.row_sums import dot_over
 
 
 @functools.lru_cache(maxsize=32)
@@ -29,13 +31,16 @@ def causal_mask(queries: int, keys: int, dtype: np.dtype[Any]) -> np.ndarray[Any
 def _attention_forward(
     query: Any, key: Any, value: Any, *, scale: float, causal: bool
 ) -> tuple[Any, Any]:
+    if not is_floating(query.dtype):
+        raise TypeError(f"attention takes floating-point tensors, not {query.dtype}")
     # Scaling Q instead of Q Kᵀ: (time × width) numbers, not (time × time).
     weights = np.matmul(query * scale, key.mT)  # (..., queries, keys)
     if causal:
         weights += causal_mask(*weights.shape[-2:], weights.dtype)
-    weights = (softmax_op.native or softmax_op.forward)(weights, axis=weights.ndim - 1)
-    out = np.empty_like(query, shape=(*query.shape[:-1], value.shape[-1]))
-    return np.matmul(weights, value, out=out), weights
+    weights = softmax_op(weights, axis=weights.ndim - 1)
+    if query.shape[-1] != value.shape[-1]:
+        return np.matmul(weights, value), weights
+    return np.matmul(weights, value, out=np.empty_like(query)), weights
 
 
 def _attention_rule(
@@ -52,7 +57,7 @@ def _attention_rule(
     to_value = np.matmul(weights.mT, g, out=np.empty_like(value)) if wants[2] else None
     back = np.matmul(g, value.mT)  # (..., queries, keys)
     # Σ over the keys of weight × gradient is also Σ over the width of result × gradient.
-    back -= np.vecdot(g, out)[..., None]
+    back -= dot_over(g, out, (g.ndim - 1,))
     back *= weights
     back *= scale
     to_query = np.matmul(back, key, out=np.empty_like(query)) if wants[0] else None
@@ -71,6 +76,7 @@ attention_op: Op = define(
     "attention",
     _attention_forward,
     joint=_attention_rule,
+    keeps_order=True,
     residuals="weights",
     shape=lambda query, key, value, **_: (*query[:-1], value[-1]),
     expand=_attention_expanded,

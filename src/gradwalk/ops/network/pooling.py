@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.core.dtypes import int64, is_floating
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.elementwise.choice import masked
@@ -49,7 +50,14 @@ def _lowest(dtype: np.dtype[Any]) -> float:
 def _max_pool_forward(
     x: Any, *, kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> tuple[Any, Any]:
-    """The largest of every window, and its number among the places of the kernel."""
+    """The largest of every window, and which it is: its number among the places of the kernel, or,
+    from native code, its flat place in x (`_is_flat_place`)."""
+    if isinstance(x, AbstractArray):  # while native code is made
+        attrs: dict[str, Any] = dict(
+            kernel=kernel, out=out, stride=stride, padding=padding, dilation=dilation
+        )
+        indices = max_pool_indices(x, **attrs)
+        return _picked(x, indices, **attrs), indices
     size = x.shape[x.ndim - len(kernel) :]
     lowest = _lowest(x.dtype)
     full = padded(x, _covering(size, _reach(kernel, dilation), out, stride, padding), value=lowest)
@@ -73,7 +81,7 @@ def _chosen_among_any(
 ) -> Any:
     """The winners where there are NaNs, of which the last wins, or windows of nothing but -inf."""
     best = np.full((*full.shape[: full.ndim - len(out)], *out), _lowest(full.dtype), full.dtype)
-    chosen = np.empty(best.shape, np.int64)
+    chosen = np.empty(best.shape, np.int32)
     chosen[...] = _first_inside(kernel, out, stride, padding, dilation)
     for number, (_, part) in enumerate(places(kernel, out, stride, dilation)):
         candidate = full[part]
@@ -135,13 +143,17 @@ def _max_pool_rule(
     """The gradient of each window at the place that won."""
     size = x_shape[len(x_shape) - len(kernel) :]
     reach = _reach(kernel, dilation)
+    apart = _is_apart(kernel, stride, dilation)
+    if _is_flat_place(chosen):
+        flat, indices = _flat(g, len(out)), _flat(chosen, len(out))
+        spread = scatter_last(flat, indices, length=math.prod(size), apart=apart)
+        return reshape(spread, shape=x_shape)
     cover = _covering(size, reach, out, stride, padding)
     lead = x_shape[: len(x_shape) - len(kernel)]
     whole = (*lead, *(n + b + a for n, (b, a) in zip(size, cover, strict=True)))
     if is_batch_last(chosen):
         g = batch_first(batch_last(g))
     padded_gradient = np.zeros_like(chosen, dtype=g.dtype, shape=whole)
-    apart = all(s >= r for s, r in zip(stride, reach, strict=True))
     for number, (_, part) in enumerate(places(kernel, out, stride, dilation)):
         given = masked(chosen == number, g, keep=True)
         if apart:
@@ -151,13 +163,28 @@ def _max_pool_rule(
     return padded_gradient[inside(size, cover)]
 
 
-def _max_pool_expanded(x: Any, **attrs: Any) -> Any:
-    count = len(attrs["kernel"])
-    indices = max_pool_indices(x, **attrs)
-    reach = _reach(attrs["kernel"], attrs["dilation"])
-    apart = all(s >= r for s, r in zip(attrs["stride"], reach, strict=True))
+def _is_flat_place(chosen: Any) -> bool:
+    """Whether the residual has indices into the flattened trailing dimensions of x, as
+    `max_pool_indices` makes them: these are int64, and numbers of places in a kernel never are."""
+    return bool(chosen.dtype == int64)
+
+
+def _is_apart(kernel: Shape, stride: Shape, dilation: Shape) -> bool:
+    """Whether no two windows share an element."""
+    return all(s >= r for s, r in zip(stride, _reach(kernel, dilation), strict=True))
+
+
+def _picked(
+    x: Any, indices: Any, *, kernel: Shape, stride: Shape, dilation: Shape, **_: Any
+) -> Any:
+    """The elements of x at these places."""
+    count, apart = len(kernel), _is_apart(kernel, stride, dilation)
     picked = gather_last(_flat(x, count), _flat(indices, count), apart=apart)
     return reshape(picked, shape=tuple(indices.shape))
+
+
+def _max_pool_expanded(x: Any, **attrs: Any) -> Any:
+    return _picked(x, max_pool_indices(x, **attrs), **attrs)
 
 
 def _pooled_shape(x: Shape, *, out: Shape, **_: Any) -> Shape:

@@ -12,6 +12,7 @@ Inside, the batch comes last, so that each gate is contiguous in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,24 @@ def times(count: int, reverse: bool) -> range:
 def _turned(x: Any) -> Any:
     """The last two dimensions, one of them the batch, exchanged."""
     return np.ascontiguousarray(x.mT)
+
+
+class TimeStep:
+    """A part of a forward or of a rule, on arrays, some of which it changes in place. Where that
+    pays it is native code, which tensors/single_calls.py makes of it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.native: Any = None
+        PARTS.append(self)
+
+    def on(self, *arrays: Any) -> Callable[..., None]:
+        """What computes it where its largest arrays are like these."""
+        native = self.native
+        return native if native is not None and native.is_large(arrays) else self.function
+
+
+PARTS: list[TimeStep] = []
 
 
 def _from_input(x: Any, weight_x: Any, bias: Any) -> Any:
@@ -118,6 +137,22 @@ def unrolled(
 # -- LSTM: gates i, f, g, o ------------------------------------------------------------------------
 
 
+@TimeStep
+def _lstm_now(now: Any, weight_h: Any, h: Any, c: Any, cell: Any, hidden: Any) -> None:
+    """One time: from what the input gives to the gates, `now`, to the gates, the cell and h."""
+    size = c.shape[0]
+    now += matmul_op(weight_h, h)
+    _sigmoid_(now[: 2 * size])
+    g, o = now[2 * size : 3 * size], now[3 * size :]
+    np.tanh(g, out=g)
+    _sigmoid_(o)
+    np.multiply(now[size : 2 * size], c, out=cell)
+    np.multiply(now[:size], g, out=hidden)
+    cell += hidden
+    np.tanh(cell, out=hidden)
+    hidden *= o
+
+
 def _lstm_forward(
     x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias: Any, *, reverse: bool
 ) -> tuple[Any, Any, Any, Any]:
@@ -127,21 +162,46 @@ def _lstm_forward(
     hidden = np.empty((steps, size, batch), gates.dtype)
     cells = np.empty_like(hidden)
     h, c = _turned(h), _turned(c)
-    kept = np.empty((size, batch), gates.dtype)
+    now = _lstm_now.on(gates[:1], weight_h)
     for t in times(steps, reverse):
-        now = gates[t]
-        now += matmul_op(weight_h, h)
-        _sigmoid_(now[: 2 * size])
-        g = now[2 * size : 3 * size]
-        np.tanh(g, out=g)
-        o = now[3 * size :]
-        _sigmoid_(o)
-        np.multiply(now[size : 2 * size], c, out=kept)
-        c = np.multiply(now[:size], g, out=cells[t])
-        c += kept
-        h = np.tanh(c, out=hidden[t])
-        h *= o
+        now(gates[t], weight_h, h, c, cells[t], hidden[t])
+        h, c = hidden[t], cells[t]
     return _turned(hidden), _turned(c), gates, cells
+
+
+@TimeStep
+def _lstm_effects(gates: Any, cells: Any, before: Any, effect: Any, through: Any) -> None:
+    """What is free of later times: the effect of each gate's input, on c_t for i, f and g, on h_t
+    for o, and `through`, that of c_t on h_t."""
+    size = cells.shape[1]
+    i, _, g, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
+    to_i, to_f, to_g, to_o = (effect[:, k * size : (k + 1) * size] for k in range(4))
+    np.subtract(1, gates, out=effect)
+    effect *= gates  # right for the three sigmoids
+    to_i *= g
+    to_f *= before
+    np.multiply(g, g, out=to_g)
+    np.subtract(1, to_g, out=to_g)
+    to_g *= i
+    np.tanh(cells, out=through)
+    to_o *= through
+    through *= through
+    np.subtract(1, through, out=through)
+    through *= o
+
+
+@TimeStep
+def _lstm_back(
+    dh: Any, dc: Any, g: Any, through: Any, by_gate: Any, f: Any, from_gates: Any
+) -> None:
+    """One time, backward: the effects of the gates' inputs become their gradients, and dh and dc
+    those of the time before."""
+    dh += g
+    dc += dh * through
+    by_gate[:3] *= dc
+    by_gate[3] *= dh
+    dc *= f
+    dh[...] = matmul_op(from_gates, by_gate.reshape(-1, dh.shape[1]))
 
 
 def _lstm_rule(
@@ -159,32 +219,15 @@ def _lstm_rule(
     wants: Wants,
 ) -> tuple[Any, ...]:
     steps, size, batch = cells.shape
-    i, f, candidate, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
-    # The effect of each gate's input: on c_t for i, f and g, on h_t for o; free of later times.
-    effect = 1 - gates  # (time, 4 × hidden, batch)
-    effect *= gates  # right for the three sigmoids
-    by_gate = effect.reshape(steps, 4, size, batch)
-    by_gate[:, 0] *= candidate
-    by_gate[:, 1] *= _before(cells, c.T, reverse)
-    np.multiply(candidate, candidate, out=by_gate[:, 2])
-    np.subtract(1, by_gate[:, 2], out=by_gate[:, 2])
-    by_gate[:, 2] *= i
-    squashed = np.tanh(cells)
-    by_gate[:, 3] *= squashed
-    squashed *= squashed
-    through = np.subtract(1, squashed, out=squashed)
-    through *= o  # dh_t / dc_t
+    effect, through = np.empty_like(gates), np.empty_like(cells)
+    _lstm_effects.on(gates)(gates, cells, _before(cells, c.T, reverse), effect, through)
+    by_gate, f = effect.reshape(steps, 4, size, batch), gates[:, size : 2 * size]
     g_out, dc = _turned(g[0]), g[1].T.copy()
     from_gates = np.ascontiguousarray(weight_h.T)
     dh = np.zeros((size, batch), cells.dtype)
-    gained = np.empty_like(dh)
+    back = _lstm_back.on(by_gate[:1], weight_h)
     for t in times(steps, not reverse):
-        dh += g_out[t]
-        dc += np.multiply(dh, through[t], out=gained)
-        by_gate[t, :3] *= dc  # now the gradient of the gates' inputs
-        by_gate[t, 3] *= dh
-        dc *= f[t]
-        dh = matmul_op(from_gates, effect[t])
+        back(dh, dc, g_out[t], through[t], by_gate[t], f[t], from_gates)
     to_x = _to_input(effect, weight_x) if wants[0] else None
     return to_x, dh.T, dc.T, *_to_weights(effect, x, _before(out, h, reverse))
 
@@ -227,6 +270,25 @@ lstm_op: Op = define(
 # -- GRU: gates r, z, n --------------------------------------------------------------------------
 
 
+@TimeStep
+def _gru_now(now: Any, weight_h: Any, bias_h: Any, h: Any, pushed: Any, hidden: Any) -> None:
+    """One time: from what the input gives to the gates, `now`, to the gates and h; `pushed` is the
+    contribution of the state to n, before the reset gate."""
+    size = h.shape[0]
+    product = matmul_op(weight_h, h)
+    product += bias_h[:, None]
+    np.copyto(pushed, product[2 * size :])
+    r_z, n = now[: 2 * size], now[2 * size :]
+    r_z += product[: 2 * size]
+    _sigmoid_(r_z)
+    np.multiply(now[:size], pushed, out=hidden)
+    n += hidden
+    np.tanh(n, out=n)
+    np.subtract(h, n, out=hidden)
+    hidden *= now[size : 2 * size]
+    hidden += n
+
+
 def _gru_forward(
     x: Any, h: Any, weight_x: Any, weight_h: Any, bias_x: Any, bias_h: Any, *, reverse: bool
 ) -> tuple[Any, Any, Any]:
@@ -234,23 +296,43 @@ def _gru_forward(
     steps, width, batch = gates.shape
     size = width // 3
     hidden = np.empty((steps, size, batch), gates.dtype)
-    pushed = np.empty_like(hidden)  # the contribution of the state to n, before the reset gate
+    pushed = np.empty_like(hidden)
     h = _turned(h)
+    now = _gru_now.on(gates[:1], weight_h)
     for t in times(steps, reverse):
-        product = matmul_op(weight_h, h)
-        product += bias_h[:, None]
-        pushed[t] = product[2 * size :]
-        now = gates[t]
-        r_z, n = now[: 2 * size], now[2 * size :]
-        r_z += product[: 2 * size]
-        _sigmoid_(r_z)
-        n += np.multiply(now[:size], pushed[t], out=product[:size])
-        np.tanh(n, out=n)
-        new = np.subtract(h, n, out=hidden[t])
-        new *= now[size : 2 * size]
-        new += n
-        h = new
+        now(gates[t], weight_h, bias_h, h, pushed[t], hidden[t])
+        h = hidden[t]
     return _turned(hidden), gates, pushed
+
+
+@TimeStep
+def _gru_effects(gates: Any, pushed: Any, starts: Any, effect: Any, from_x: Any) -> None:
+    """What is free of later times: the effect of the gates' inputs on h_t, as the state reaches
+    them, and `from_x`, that of the input of n, as x reaches it."""
+    size = pushed.shape[1]
+    r, z, n = (gates[:, k * size : (k + 1) * size] for k in range(3))
+    to_r, to_z, to_n = (effect[:, k * size : (k + 1) * size] for k in range(3))
+    np.multiply(n, n, out=from_x)
+    np.subtract(1, from_x, out=from_x)
+    np.subtract(1, z, out=to_z)
+    from_x *= to_z
+    np.multiply(from_x, r, out=to_n)
+    np.subtract(1, r, out=to_r)
+    to_r *= pushed
+    to_r *= to_n
+    to_z *= z
+    to_z *= starts.mT - n
+
+
+@TimeStep
+def _gru_back(dh: Any, g: Any, by_gate: Any, from_x: Any, z: Any, from_gates: Any) -> None:
+    """One time, backward: the effects of the gates' inputs become their gradients, and dh that of
+    the time before."""
+    dh += g
+    by_gate *= dh
+    from_x *= dh
+    dh *= z
+    dh += matmul_op(from_gates, by_gate.reshape(-1, dh.shape[1]))
 
 
 def _gru_rule(
@@ -267,27 +349,16 @@ def _gru_rule(
     wants: Wants,
 ) -> tuple[Any, ...]:
     steps, size, batch = pushed.shape
-    r, z, n = (gates[:, k * size : (k + 1) * size] for k in range(3))
     starts = _before(out, h, reverse)  # (time, batch, hidden)
-    # The effect of the gates' inputs on h_t, as the state reaches them; free of later times.
-    effect = np.empty_like(gates)  # (time, 3 × hidden, batch)
-    by_gate = effect.reshape(steps, 3, size, batch)
-    from_x = (1 - z) * (1 - n * n)  # the effect of the input of n, as x reaches it
-    np.multiply(from_x, r, out=by_gate[:, 2])
-    np.multiply(by_gate[:, 2], pushed, out=by_gate[:, 0])
-    by_gate[:, 0] *= 1 - r
-    np.subtract(starts.mT, n, out=by_gate[:, 1])
-    by_gate[:, 1] *= z * (1 - z)
+    effect, from_x = np.empty_like(gates), np.empty_like(pushed)
+    _gru_effects.on(gates)(gates, pushed, starts, effect, from_x)
+    by_gate, z = effect.reshape(steps, 3, size, batch), gates[:, size : 2 * size]
     g = _turned(g)
     from_gates = np.ascontiguousarray(weight_h.T)
     dh = np.zeros((size, batch), gates.dtype)
+    back = _gru_back.on(by_gate[:1], weight_h)
     for t in times(steps, not reverse):
-        dh += g[t]
-        by_gate[t] *= dh  # now the gradient of the state's contribution to the gates
-        from_x[t] *= dh
-        product = matmul_op(from_gates, effect[t])
-        dh *= z[t]
-        dh += product
+        back(dh, g[t], by_gate[t], from_x[t], z[t], from_gates)
     to_weight_h, to_bias_h = _to_weights(effect, starts)
     by_gate[:, 2] = from_x  # now the gradient of the contribution of x to the gates
     to_weight_x, to_bias_x = _to_weights(effect, x)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.graph.abstract import numbers_of
+from gradwalk.graph.abstract import AbstractArray, numbers_of
 from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.activation import sigmoid
@@ -122,6 +122,9 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
 
 def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
     """Loss of every row of (rows, classes), and the softmax it went through."""
+    if isinstance(logits, AbstractArray):  # while a kernel is made
+        loss = _cross_entropy_expanded(logits, target, ignore_index=ignore_index)
+        return loss, exp(log_softmax_op(logits, axis=1))
     rows = np.arange(len(target))
     used = target != ignore_index
     classes = np.where(used, target, 0)
@@ -139,6 +142,11 @@ def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tu
 def _cross_entropy_rule(g: Any, target: Any, probabilities: Any, ignore_index: int) -> Any:
     """(p − y) for every row, times its g: never the log of a small number."""
     used = target != ignore_index
+    if isinstance(probabilities, AbstractArray):  # while a kernel is made
+        p: Any = probabilities
+        hit = np.arange(p.shape[1]) == target[:, None]
+        gradient = where(hit, p - 1, p) * g[:, None]
+        return where(used[:, None], gradient, 0)
     gradient = probabilities.copy()
     gradient[np.arange(len(target)), np.where(used, target, 0)] -= 1
     gradient *= g[:, None]
@@ -167,7 +175,7 @@ cross_entropy_op = define(
 )
 
 
-@public()
+@public(out=False)
 def cross_entropy(
     logits: Any, target: Any, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gradwalk.ops.core.dtypes import get_default_dtype, has_gradients
+from gradwalk.ops.core.dtypes import get_default_dtype, has_gradients, promote_types
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import public
 from gradwalk.ops.reduce.statistics import diff
@@ -53,6 +53,7 @@ def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
         return getitem_slice(values, axis, start, stop)
 
     if getattr(step, "ndim", 0):
+        x = cast(x, dtype=promote_types(x.dtype, step.dtype))  # before neighbours are subtracted
         along = tuple(-1 if i == axis else 1 for i in range(x.ndim))
         widths = reshape(diff(step), shape=along)
         before, after = part(widths, 0, count - 1), part(widths, 1, count)

@@ -219,13 +219,13 @@ def std(
 @public(namespaces="masked")
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running sums along `dim` of the elements where the mask is true."""
-    return scan.cumsum(_filled(input, mask, 0), dim, dtype=dtype)
+    return scan.cumsum(_filled(input, mask, 0), dim, dtype=dtype or input.dtype)
 
 
 @public(namespaces="masked")
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running products along `dim` of the elements where the mask is true."""
-    return scan.cumprod(_filled(input, mask, 1), dim, dtype=dtype)
+    return scan.cumprod(_filled(input, mask, 1), dim, dtype=dtype or input.dtype)
 
 
 @public(namespaces="masked")

@@ -274,11 +274,13 @@ def searchsorted(
         raise ValueError(
             f"searchsorted: side is 'left' or 'right', not {side!r} with right={right}"
         )
-    rows = tuple(getattr(input, "shape", ()))[:-1]
+    if isinstance(input, int | float):
+        input = np.asarray(input)
+    rows = tuple(input.shape)[:-1]
     if len(sorted_sequence.shape) > 1 and tuple(sorted_sequence.shape[:-1]) != rows:
         raise ValueError(
             f"searchsorted: a sequence of shape {tuple(sorted_sequence.shape)} needs values with "
-            f"the same leading dimensions, not {tuple(getattr(input, 'shape', ()))}"
+            f"the same leading dimensions, not {tuple(input.shape)}"
         )
     if sorter is not None:
         sorted_sequence = gather(sorted_sequence, -1, sorter)

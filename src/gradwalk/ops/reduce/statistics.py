@@ -9,9 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import float64, get_default_dtype, has_gradients, int64, is_floating
+from gradwalk.ops.core.dtypes import (
+    float64,
+    get_default_dtype,
+    has_gradients,
+    int64,
+    is_complex_dtype,
+    is_floating,
+)
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import other_names, public, public_as
+from gradwalk.ops.elementwise import complex_numbers
 from gradwalk.ops.elementwise.arithmetic import ceil, floor, round, sqrt, zero
 from gradwalk.ops.elementwise.choice import clip, logical_not, where
 from gradwalk.ops.elementwise.complex_numbers import adjoint
@@ -69,7 +77,7 @@ def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     return nansum(x, dim, keepdim) / sum(logical_not(isnan(x)), dim, keepdim)
 
 
-@public(namespaces="", method=True)
+@public(namespaces="", method=True, out=False)
 def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
     """The sum over the dimensions along which `size` would be repeated to fit."""
     wanted = sizes_of(sizes, size)
@@ -169,7 +177,11 @@ def corrcoef(input: Any) -> Any:
     deviation = sqrt(diagonal(matrix))
     count = matrix.shape[0]
     by_row = matrix / reshape(deviation, shape=(count, 1))
-    return clip(by_row / reshape(deviation, shape=(1, count)), -1, 1)
+    found = by_row / reshape(deviation, shape=(1, count))
+    if is_complex_dtype(found.dtype):
+        parts = (complex_numbers.real_part(found), complex_numbers.imaginary_part(found))
+        return complex_numbers.compose(*(clip(part, -1, 1) for part in parts))
+    return clip(found, -1, 1)
 
 
 @public(method=True)
@@ -215,6 +227,8 @@ def _areas(y: Any, x: Any, dx: float, dim: int) -> tuple[Any, int]:
     pairs = getitem_slice(y, axis, 1, length) + getitem_slice(y, axis, 0, length - 1)
     if x is None:
         return pairs * (dx / 2), axis
+    if x.ndim == 1 and x.shape[0] != length:
+        raise ValueError(f"trapezoid: {x.shape[0]} points in x for {length} samples along {dim}")
     if x.ndim == 1 and y.ndim > 1:
         x, dim = reshape(x, shape=tuple(-1 if i == axis else 1 for i in range(y.ndim))), axis
     return pairs * diff(x, dim=dim) / 2, axis
@@ -255,6 +269,11 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         )
     if minlength < 0:
         raise ValueError(f"bincount: minlength cannot be negative, got {minlength}")
+    if weights is not None and tuple(weights.shape) != tuple(input.shape):
+        raise ValueError(
+            f"bincount takes a weight for each number: shapes {tuple(weights.shape)} and "
+            f"{tuple(input.shape)}"
+        )
     length = minlength
     if input.shape[0]:
         if int(amin(input)) < 0:

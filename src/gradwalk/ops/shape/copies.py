@@ -30,7 +30,6 @@ from gradwalk.ops.shape.strides import as_strided
 def _copied(name: str, view: Callable[..., Any], method: bool = False) -> Callable[..., Any]:
     """The public function `name`_copy: a view, or each of several, cloned."""
 
-    @public_as(f"{name}_copy", f"`{name}`, as a copy.", method=method)
     @new_result
     @wraps(view)
     def copy(*args: Any, **keywords: Any) -> Any:
@@ -38,7 +37,7 @@ def _copied(name: str, view: Callable[..., Any], method: bool = False) -> Callab
         return tuple(clone(part) for part in made) if isinstance(made, tuple) else clone(made)
 
     copy.__module__ = __name__
-    return copy
+    return public_as(f"{name}_copy", f"`{name}`, as a copy.", method=method)(copy)
 
 
 def _itself(input: Any) -> Any:
@@ -63,5 +62,5 @@ unsqueeze_copy = _copied("unsqueeze", unsqueeze)
 view_copy = _copied("view", reshape_to)
 
 # Names of pieces that may be changed in place each on its own, which here all pieces may.
-unsafe_chunk = public(names="unsafe_chunk", method=True)(chunk)
-unsafe_split = public(names="unsafe_split", method=split_method)(split)
+unsafe_chunk = public(names="unsafe_chunk", method=True, out=False)(chunk)
+unsafe_split = public(names="unsafe_split", method=split_method, out=False)(split)

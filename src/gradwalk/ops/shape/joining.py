@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import result_dtype
+from gradwalk.ops.core.factors_first import factors_first
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.linear.matmul import addmm
@@ -28,7 +29,7 @@ from gradwalk.ops.shape.reshaping import (
 )
 
 
-@public(method=True)
+@public(method=True, out=False)
 def t(input: Any) -> Any:
     """The transpose of a matrix; a vector stays as it is."""
     if input.ndim > 2:
@@ -117,8 +118,8 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     if input.ndim != 1:
         raise ValueError(f"combinations takes a vector, not shape {tuple(input.shape)}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = np.array(list(choose(range(input.shape[0]), r)), dtype=np.int64).reshape(-1, r)
-    return input[rows]
+    rows = np.array(list(choose(range(input.shape[0]), r)), dtype=np.int64)
+    return input[rows.reshape(-1, r) if r else rows.reshape(-1)[:0]]
 
 
 @public(method=True)
@@ -153,6 +154,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 
 @public(method=True, inplace=True)
+@factors_first("beta", "alpha")
 @rounds_once
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × the outer product of two vectors."""
@@ -164,14 +166,14 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
     return addmm(input, column, row, beta=beta, alpha=alpha)
 
 
-@public()
+@public(out=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """All tensors expanded to their common shape."""
     shape = np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
     return tuple(broadcast_to(t, shape) for t in tensors)
 
 
-@public()
+@public(out=False)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """The coordinates of a grid, from the vectors of its axes.
 

@@ -84,7 +84,7 @@ def two_axes(name: str, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     return first, second
 
 
-@public(method=True)
+@public(method=True, out=False)
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The diagonal over two dimensions, as a view; it becomes the last dimension.
 
@@ -183,7 +183,7 @@ windows_add: Op = define(
 )
 
 
-@public(names="unfold", namespaces="", method=True)
+@public(names="unfold", namespaces="", method=True, out=False)
 def windows(input: Any, dimension: int, size: int, step: int) -> Any:
     """All windows of `size` elements, `step` apart, along a dimension: a view."""
     axis = normal_axis(dimension, input.ndim)
@@ -201,7 +201,7 @@ def windows(input: Any, dimension: int, size: int, step: int) -> Any:
 # -- the order of dimensions and elements --------------------------------------------------------
 
 
-@public(method=True)
+@public(method=True, out=False)
 def ravel(input: Any) -> Any:
     """All elements in one dimension: a view if they lie in memory in order, else a copy."""
     flat = reshape(input, shape=(math.prod(input.shape),))
@@ -226,7 +226,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     return reshape(input, shape=(*input.shape[:axis], *full, *input.shape[axis + 1 :]))
 
 
-@public(names="movedim moveaxis", method=True)
+@public(names="movedim moveaxis", method=True, out=False)
 def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Move dimensions to new places; the others keep their order."""
     old, new = normal_axes(source, input.ndim), normal_axes(destination, input.ndim)
@@ -239,10 +239,10 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     )
 
 
-swapdims = public(names="swapdims", method=True)(transpose)
+swapdims = public(names="swapdims", method=True, out=False)(transpose)
 
 
-@public(method=True)
+@public(method=True, out=False)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Swap two dimensions: NumPy's name for `transpose`."""
     return transpose(input, axis0, axis1)

@@ -144,7 +144,8 @@ def _cast_forward(x: Any, *, dtype: np.dtype[Any]) -> Any:
 
 
 # In backward the engine casts back to the dtype of x.
-cast = define("cast", _cast_forward, vjp=[1], shape=lambda x, *, dtype: x, linear=True)
+_CAST_FACTS: dict[str, Any] = {"shape": lambda x, *, dtype: x, "keeps_order": True}
+cast = define("cast", _cast_forward, vjp=[1], linear=True, **_CAST_FACTS)
 
 
 def apart(made: Any, source: Any) -> Any:
@@ -237,14 +238,14 @@ def getitem_slice(x: Any, axis: int, start: int, stop: int) -> Any:
 # -- the functions of users --------------------------------------------------------------------
 
 
-@public(names="reshape", method=True)
+@public(names="reshape", method=True, out=False)
 def reshape_to(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in another shape; one size may be -1."""
     wanted = sizes_of(sizes, shape)
     return reshape(input, shape=_fill_in(wanted, math.prod(input.shape)))
 
 
-@public(names="permute", method=True)
+@public(names="permute", method=True, out=False)
 def permute_to(input: Any, *axes_in_order: Any, dims: Any = None) -> Any:
     """Reorder the dimensions.
 
@@ -258,7 +259,7 @@ def permute_to(input: Any, *axes_in_order: Any, dims: Any = None) -> Any:
     return permute(input, axes=axes)
 
 
-@public(method=True)
+@public(method=True, out=False)
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Swap two dimensions."""
     axes = list(range(input.ndim))
@@ -275,13 +276,13 @@ def matrix_transpose(x: Any) -> Any:
     return transpose(x, -2, -1)
 
 
-@public(namespaces="", method=True)
+@public(namespaces="", method=True, out=False)
 def reshape_as(input: Any, other: Any) -> Any:
     """The same elements in the shape of `other`."""
     return reshape_to(input, *other.shape)
 
 
-@public(namespaces="", method=True)
+@public(namespaces="", method=True, out=False)
 def expand_as(input: Any, other: Any) -> Any:
     """Expand to the shape of `other`."""
     return expand(input, *other.shape)
@@ -292,13 +293,13 @@ def broadcast_to(x: Any, shape: Shape) -> Any:
     return x if x.shape == shape else expand_op(x, shape=shape)
 
 
-@public(names="broadcast_to", method=True)
+@public(names="broadcast_to", method=True, out=False)
 def broadcast_view(input: Any, *sizes: Any, size: Any = None) -> Any:
     """Repeat along new or length-1 dimensions, without copying."""
     return expand_op(input, shape=sizes_of(sizes, size))
 
 
-@public(method=True)
+@public(method=True, out=False)
 def expand(input: Any, *sizes: Any, size: Any = None) -> Any:
     """`broadcast_to` in which -1 keeps the size of a dimension."""
     shape = sizes_of(sizes, size)
@@ -325,7 +326,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
     return reshape(input, shape=(*input.shape[:axis], 1, *input.shape[axis:]))
 
 
-@public(method=True)
+@public(method=True, out=False)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Merge the dimensions from `start_dim` to `end_dim` into one."""
     if not input.ndim:
@@ -339,7 +340,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshape(input, shape=(*input.shape[:first], merged, *input.shape[last + 1 :]))
 
 
-@public(names="flip", method=True)
+@public(names="flip", method=True, out=False)
 def flip_over(input: Any, *axes: Any, dims: Any = None) -> Any:
     """Reverse the order of elements along `dims`."""
     if not axes and dims is None:
@@ -358,6 +359,8 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     tensors = _several("cat", tensors)
     # As in PyTorch, an empty tensor of shape (0,) joins with any shape.
     full = [t for t in tensors if tuple(t.shape) != (0,)]
+    if not full:
+        return concatenate(*tensors, axis=0)
     if full and len(full) < len(tensors) and full[0].ndim > 1:
         dtype = result_dtype(tensors)
         tensors = [t if t.dtype == dtype else cast(t, dtype=dtype) for t in full]
@@ -388,7 +391,7 @@ def _several(name: str, tensors: Sequence[Any]) -> list[Any]:
     return several
 
 
-@public(namespaces="", method=True)
+@public(namespaces="", method=True, out=False)
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Cut along `dim` into pieces of the listed sizes."""
     return split(input, list(split_sizes), dim)
@@ -400,7 +403,7 @@ def split_method(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tu
     return split(self, split_size, dim)
 
 
-@public(method=split_method)
+@public(method=split_method, out=False)
 def split(
     tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
@@ -413,9 +416,9 @@ def split(
             raise ValueError(f"split sizes {sizes} add up to {sum(sizes)}, not to {length}")
     else:
         size = operator.index(split_size_or_sections)  # type: ignore[arg-type]
-        if size <= 0:
+        if size < 0 or size == 0 < length:
             raise ValueError(f"split size must be positive, got {size}")
-        whole, rest = divmod(length, size)
+        whole, rest = divmod(length, size or 1)
         sizes = (size,) * whole + ((rest,) if rest or not length else ())
     return split_op(tensor, sizes=sizes, axis=axis)
 

@@ -54,12 +54,31 @@ strided_add: Op = define(
 )
 
 
+def _own_offset(input: Any) -> int:
+    """How many elements lie in memory before the first one of a tensor; 0 of a bare array, and of
+    what has no memory of its own: inside vmap and traces."""
+    in_memory = getattr(input, "_array", None).__class__ is np.ndarray
+    return input.storage_offset() if in_memory else 0
+
+
+def _behind(input: Any, size: Sequence[int], stride: Sequence[int], offset: int | None) -> Any:
+    """The tensor to take the elements from, and the offset in it: of a view that is not in order,
+    or that does not reach as far, the tensor that it shows."""
+    base = getattr(input, "_base", None)
+    if base is None or not base.is_contiguous():
+        return input, offset
+    own = _own_offset(input)
+    first = own if offset is None else int(offset)
+    last = first + sum((int(n) - 1) * int(s) for n, s in zip(size, stride, strict=False))
+    inside = own <= first and last < own + math.prod(input.shape)
+    return (input, offset) if inside and input.is_contiguous() else (base, first)
+
+
 def _checked(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> dict[str, Any]:
     """The attributes of the op, if the view lies inside the tensor."""
-    own = input.storage_offset() if hasattr(input, "storage_offset") else 0
-    offset = 0 if storage_offset is None else int(storage_offset) - own
+    offset = 0 if storage_offset is None else int(storage_offset) - _own_offset(input)
     sizes, steps = tuple(map(int, size)), tuple(map(int, stride))
     if len(sizes) != len(steps) or min((*sizes, *steps), default=0) < 0:
         raise ValueError(f"as_strided: size {sizes} and stride {steps} do not fit each other")
@@ -74,7 +93,7 @@ def _checked(
     return {"size": sizes, "stride": steps, "offset": offset}
 
 
-@public(method=True)
+@public(method=True, out=False)
 def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
@@ -86,7 +105,8 @@ def as_strided(
             [1, 2],
             [2, 3]])
     """
-    return as_strided_op(input, **_checked(input, size, stride, storage_offset))
+    shown, offset = _behind(input, size, stride, storage_offset)
+    return as_strided_op(shown, **_checked(shown, size, stride, offset))
 
 
 @public(method=True)

@@ -350,7 +350,7 @@ def _softshrink(x: Vector, lambd: float) -> Vector:
 
 def _hardshrink(x: Vector, lambd: float) -> Vector:
     """0 where |x| ≤ λ."""
-    return ((x >= -lambd) & (x <= lambd)).choose(x * 0, x)
+    return ((x >= -lambd) & (x <= lambd)).choose(x.constant(0), x)
 
 
 def _threshold(x: Vector, threshold: float, value: float) -> Vector:

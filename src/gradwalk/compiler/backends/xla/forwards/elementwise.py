@@ -372,7 +372,9 @@ FORWARDS: dict[str, Callable[..., Any]] = {
     "hardsigmoid": lambda x: jnp.clip(x + 3, 0, 6) / 6,
     "hardswish": lambda x: x * jnp.clip(x + 3, 0, 6) / 6,
     "softshrink": _softshrink,
-    "hardshrink": lambda x, *, lambd=0.5: jnp.where((x >= -lambd) & (x <= lambd), x * 0, x),
+    "hardshrink": lambda x, *, lambd=0.5: jnp.where(
+        (x >= -lambd) & (x <= lambd), jnp.zeros_like(x), x
+    ),
     "threshold": lambda x, *, threshold=0.0, value=0.0: jnp.where(
         x <= threshold, x.dtype.type(value), x
     ),
