@@ -217,3 +217,11 @@ def test_print_options_stay_but_notation_is_automatic_again() -> None:
             engine.set_printoptions(profile="default")
     with pytest.raises(ValueError, match="default, short, full"):
         gw.set_printoptions(profile="long")
+
+
+def test_an_empty_tensor_names_the_dtype_that_its_elements_would_show() -> None:
+    for name in ("float32", "float64", "int64", "bool", "complex64"):
+        ours = repr(gw.zeros(2, 0, dtype=name))
+        assert ours.replace("gradwalk.", "torch.") == repr(
+            torch.zeros(2, 0, dtype=getattr(torch, name))
+        )

@@ -341,3 +341,151 @@ def test_only_inputs_of_grad_is_true() -> None:
     assert found.tolist() == [2.0, 2.0]
     with pytest.raises(ValueError, match="backward"):
         gw.autograd.grad((x * x).sum(), x, only_inputs=False)
+
+
+@pytest.mark.parametrize("operator", ["//", "%", "**", "-", "&", "<<"])
+def test_every_operator_with_an_assignment_writes_in_place(operator: str) -> None:
+    results = []
+    for library in (gw, torch):
+        x = library.tensor([5, 7, 9])
+        names = {"x": x, "y": library.tensor([2, 3, 4])}
+        exec(f"x {operator}= y", names)
+        assert names["x"] is x
+        results.append(x.tolist())
+    assert results[0] == results[1]
+    with pytest.raises((ValueError, RuntimeError), match="shape"):
+        exec(f"x {operator}= y", {"x": gw.ones(3, 1).long(), "y": gw.ones(3, 3).long()})
+
+
+@pytest.mark.parametrize("name", ["addcmul_", "addcdiv_", "lerp_"])
+def test_a_result_of_more_dimensions_is_not_written_in_place(name: str) -> None:
+    other = gw.ones(1, 4, 4)
+    with pytest.raises(ValueError, match="the result has shape"):
+        getattr(gw.ones(4, 4), name)(other, other)
+
+
+def test_sum_of_products_in_place() -> None:
+    results = []
+    for library in (gw, torch):
+        x = library.ones(2, 2, dtype=library.int32)
+        product = library.arange(8, dtype=library.int32).reshape(2, 2, 2)
+        x.addbmm_(product, product, beta=3)
+        results.append((x.tolist(), str(x.dtype).removeprefix("torch.")))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint8", "bool"])
+@pytest.mark.parametrize("equation", ["i->", "ij->i", "ij->ji", "ii->", "ii->i", "ij,k->k"])
+def test_integers_summed_by_einsum_are_int64(equation: str, kind: str) -> None:
+    results = []
+    for library in (gw, torch):
+        terms = equation.partition("->")[0].split(",")
+        given = [library.ones((3,) * len(t), dtype=getattr(library, kind)) for t in terms]
+        found = library.einsum(equation, *given)
+        results.append((found.tolist(), str(found.dtype).removeprefix("torch.")))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("acosh", [-1.3 + 0.4j, 0.5 - 2j, -2 - 0.1j, 3 + 0j, -0.2 + 1j]),
+        ("sgn", [0j, 1 + 1j, -2j, -3 + 0j]),
+        ("angle", [math.nan, -1.0, 0.0, 2.0]),
+    ],
+)
+def test_gradients_in_all_quadrants(name: str, points: list[complex]) -> None:
+    found = []
+    for library in (gw, torch):
+        x = library.tensor(points, requires_grad=True)
+        y = getattr(library, name)(x)
+        (gradient,) = library.autograd.grad(y, [x], library.ones_like(y))
+        found.append(gradient.numpy())
+    assert np.allclose(*found, atol=1e-6)
+
+
+def test_far_values_of_spherical_bessel() -> None:
+    x = [math.inf, -math.inf, 0.0, 1.0, math.nan]
+    ours = gw.special.spherical_bessel_j0(gw.tensor(x)).numpy()
+    theirs = torch.special.spherical_bessel_j0(torch.tensor(x)).numpy()
+    assert np.allclose(ours, theirs, equal_nan=True)
+
+
+def test_correlations_of_complex_rows() -> None:
+    rows = np.array([[1 + 1j, 2 - 1j, 0.5j], [3 + 0j, 1j, -1 + 2j]])
+    assert np.allclose(gw.corrcoef(gw.tensor(rows)), torch.corrcoef(torch.tensor(rows)))
+
+
+CREATED: list[Callable[[Any, Any], Any]] = [
+    lambda t, out: t.zeros(3, out=out),
+    lambda t, out: t.arange(3, out=out),
+    lambda t, out: t.linspace(0.0, 1.0, 3, out=out),
+    lambda t, out: t.full((3,), 7.0, out=out),
+    lambda t, out: t.normal(t.zeros(3), 0.0, out=out),
+    lambda t, out: t.bernoulli(t.ones(3), out=out),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CREATED)))
+def test_new_numbers_written_to_out(number: int) -> None:
+    results = []
+    for library in (gw, torch):
+        out = library.empty(3)
+        assert CREATED[number](library, out) is out
+        results.append(out.tolist())
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", ["Conv2d", "ConvTranspose2d", "Linear"])
+def test_a_normalization_folded_into_a_layer(kind: str) -> None:
+    gw.manual_seed(0)
+    flat, turned = kind == "Linear", kind == "ConvTranspose2d"
+    layer = gw.nn.Linear(3, 4) if flat else getattr(gw.nn, kind)(3, 4, 3, bias=turned)
+    norm = gw.nn.BatchNorm1d(4) if flat else gw.nn.BatchNorm2d(4)
+    norm(gw.randn(5, 4) * 2 + 1 if flat else gw.randn(5, 4, 2, 2) * 2 + 1)
+    layer.eval(), norm.eval()
+    x = gw.randn(2, 3) if flat else gw.randn(2, 3, 6, 6)
+    utils = gw.nn.utils
+    fold = utils.fuse_linear_bn_eval if flat else utils.fuse_conv_bn_eval
+    folded = fold(layer, norm, *([True] if turned else []))
+    assert np.allclose(folded(x).detach(), norm(layer(x)).detach(), atol=1e-5)
+    with pytest.raises(ValueError, match="eval"):
+        fold(layer.train(), norm)
+
+
+def test_batch_normalization_without_statistics_inside_vmap() -> None:
+    model = gw.nn.Sequential(gw.nn.Linear(3, 2), gw.nn.BatchNorm1d(2))
+    x = gw.randn(4, 5, 3)
+    with pytest.raises(gw.VmapError):
+        gw.vmap(model)(x)
+    gw.func.replace_all_batch_norm_modules_(model)
+    expected = gw.stack([model(sample) for sample in x])
+    assert np.allclose(gw.vmap(model)(x).detach(), expected.detach(), atol=1e-5)
+
+
+def test_numbers_and_complex_draws_inside_vmap() -> None:
+    rows = gw.tensor([[1.0, 2.0, 3.0], [1.0, 3.0, 5.0]])
+    assert gw.vmap(lambda row: gw.searchsorted(row, 2.5))(rows).tolist() == [2, 1]
+    drawn = gw.vmap(gw.randn_like, randomness="different")(rows * 1j)
+    assert drawn.dtype == gw.complex64 and (drawn.imag != 0).all()
+    assert (drawn[0] != drawn[1]).all()
+
+
+def test_a_generator_in_the_same_state() -> None:
+    first = gw.Generator().manual_seed(3)
+    gw.rand(2, generator=first)
+    second = first.clone_state()
+    assert gw.rand(2, generator=first).tolist() == gw.rand(2, generator=second).tolist()
+
+
+def test_probabilities_as_a_transform() -> None:
+    x = [-1.0, 0.3]
+    results = []
+    for library in (gw, torch):
+        d = library.distributions
+        chance = d.CumulativeDistributionTransform(d.Normal(0.0, 1.0))
+        y = chance(library.tensor(x))
+        slope = chance.log_abs_det_jacobian(library.tensor(x), y)
+        results.append([*y.tolist(), *chance.inv(y).tolist(), *slope.tolist()])
+        assert d.AbsTransform()(library.tensor(x)).tolist() == library.tensor(x).abs().tolist()
+    assert np.allclose(*results, atol=1e-5)

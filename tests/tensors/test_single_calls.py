@@ -14,6 +14,8 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.ops import TABLE
+from gradwalk.ops.network.recurrent import PARTS
+from gradwalk.optim import adam, sgd
 from gradwalk.tensors.single_calls import LEAST, MOST, OPS, SingleCall
 from tests.batches import batched
 
@@ -21,6 +23,16 @@ Case = tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]]
 
 SLIDING = dict(stride=(2, 1), padding=((1, 1), (0, 2)), dilation=(1, 2))
 POOLING = dict(kernel=(3, 2), stride=(2, 2), padding=((1, 1), (0, 0)))
+# Operands that are not just any numbers.
+SUITED: dict[str, dict[int, Any]] = {
+    "binary_cross_entropy": {0: lambda x: 0.5 + 0.4 * np.tanh(x), 1: lambda x: np.abs(np.tanh(x))},
+    "cross_entropy": {1: lambda x: (4 * np.abs(x)).astype(np.int64) % 9},
+    "log": {0: lambda x: np.abs(x) + np.exp(-3).astype(x.dtype)},
+    "sqrt": {0: lambda x: np.abs(x) + np.exp(-3).astype(x.dtype)},
+    "sum_rows": {1: lambda x: (4 * np.abs(x)).astype(np.int64) % 9},
+    "where": {0: lambda x: x > 0},
+}
+APART = dict(kernel=(2, 2), stride=(2, 2), padding=((0, 0), (0, 0)))
 BATCH, LAYER = dict(axes=(0, 2), eps=1e-5), dict(axes=(1,), eps=1e-5)
 
 
@@ -34,24 +46,60 @@ def _convolutions(groups: int, channels: int, outputs: int) -> Iterator[Case]:
 
 
 CASES: list[Case] = [
+    ("attention", ((2, 3, 9, 4), (2, 3, 7, 4), (2, 3, 7, 4)), dict(scale=0.5, causal=False)),
+    ("attention", ((2, 9, 4), (2, 9, 4), (2, 9, 5)), dict(scale=0.3, causal=True)),
     *_convolutions(1, 3, 20),
     *_convolutions(2, 4, 6),
     *_convolutions(6, 6, 6),  # depthwise
     *_convolutions(3, 3, 9),
+    *((name, ((70, 9),), {}) for name in ("abs", "hardsigmoid", "hardswish", "logsigmoid", "mish")),
+    ("clip", ((70, 9),), dict(min=-0.5, max=0.7)),
+    ("maximum", ((70, 9), (9,)), {}),
+    ("minimum", ((70, 9), (9,)), {}),
+    ("power", ((70, 9),), dict(exponent=2)),
+    ("power", ((70, 9),), dict(exponent=3)),
+    ("square", ((70, 9),), {}),
+    ("sum_rows", ((6, 10, 5), (6, 10)), dict(count=9, skip=None)),
+    ("sum_rows", ((6, 10, 5), (6, 10)), dict(count=9, skip=3)),
+    ("add", ((70, 9), (70, 9)), {}),
+    ("add", ((70, 9), (9,)), {}),
+    ("binary_cross_entropy", ((70, 9), (70, 9)), {}),
+    ("binary_cross_entropy_logits", ((70, 9), (70, 9)), {}),
+    ("concatenate", ((7, 9, 4), (7, 3, 4)), dict(axis=1)),
+    ("cross_entropy", ((70, 9), (70,)), dict(ignore_index=-100)),
+    ("cross_entropy", ((7, 300), (7,)), dict(ignore_index=2)),
+    ("div", ((70, 9), (70, 9)), {}),
+    ("elu", ((70, 9),), dict(alpha=1.0)),
+    ("exp", ((70, 9),), {}),
     ("gelu", ((70, 9),), {}),
     ("gelu_tanh", ((70, 9),), {}),
     ("hardtanh", ((70, 9),), dict(min_val=0.0, max_val=0.7)),
     ("leaky_relu", ((70, 9),), dict(negative_slope=0.2)),
     ("linear", ((6, 7, 9), (8, 9), (8,)), {}),
+    ("log", ((70, 9),), {}),
     ("log_softmax", ((7, 30, 5),), dict(axis=1)),
     ("matmul", ((30, 9), (9, 20)), {}),
     ("matmul", ((3, 30, 9), (9, 20)), {}),
     ("matmul", ((3, 1, 30, 9), (2, 9, 20)), {}),
+    ("max_pool", ((2, 3, 9, 8),), dict(POOLING, out=(5, 4), dilation=(1, 1))),
+    ("max_pool", ((2, 3, 8, 8),), dict(APART, out=(4, 4), dilation=(1, 1))),
+    ("mean", ((20, 5, 8),), dict(axis=(0, 2), keepdim=False)),
+    ("mul", ((7, 30), (7, 30)), {}),
+    ("mul", ((7, 30, 4), (7, 1, 1)), {}),
     ("pool_spread", ((2, 3, 5, 4),), dict(POOLING, shape=(9, 8))),
     ("pool_sum", ((2, 3, 9, 8),), dict(POOLING, out=(5, 4))),
     ("relu", ((70, 9),), {}),
+    ("sigmoid", ((70, 9),), {}),
     ("silu", ((70, 9),), {}),
     ("softmax", ((40, 33),), dict(axis=1)),
+    ("softplus", ((70, 9),), dict(beta=1.0, threshold=20.0)),
+    ("sub", ((70, 9), (70, 9)), {}),
+    ("sqrt", ((70, 9),), {}),
+    ("tanh", ((70, 9),), {}),
+    ("where", ((70, 9), (70, 9), (70, 9)), {}),
+    ("where", ((70, 9), (70, 1), (9,)), {}),
+    ("sum", ((4, 5, 2, 7, 2),), dict(axis=(2, 4), keepdim=True)),
+    ("sum", ((40, 33),), dict(axis=(0,), keepdim=False)),
     ("standardize", ((40, 33),), dict(LAYER, center=True)),
     ("standardize", ((40, 33),), dict(LAYER, center=False)),
     ("standardize_affine", ((6, 5, 8), (1, 5, 1), (1, 5, 1)), dict(BATCH, center=True)),
@@ -72,10 +120,11 @@ def _drawn(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 def _value_and_gradients(mode: str, op: Any, arrays: list[Any], attrs: dict[str, Any]) -> list[Any]:
     gw.set_eager_kernels(mode)
-    operands = [gw.tensor(array, requires_grad=True) for array in arrays]
+    operands = [gw.tensor(array, requires_grad=array.dtype.kind == "f") for array in arrays]
     out = op(*operands, **attrs)
     g = _drawn(tuple(out.shape), str(out.dtype), 9)
-    gradients = gw.autograd.grad(out, operands, gw.tensor(g))
+    learning = [operand for operand in operands if operand.requires_grad]
+    gradients = gw.autograd.grad(out, learning, gw.tensor(g))
     return [out.detach().numpy(), *(each.numpy() for each in gradients)]
 
 
@@ -85,6 +134,8 @@ def test_kernels_give_numpys_numbers(case: Case) -> None:
     op = TABLE[name]
     for dtype, tolerance in (("f4", 3e-5), ("f8", 1e-12)):
         arrays = [_drawn(shape, dtype, i) for i, shape in enumerate(shapes)]
+        for i, suited in SUITED.get(name, {}).items():
+            arrays[i] = suited(arrays[i])
         expected = _value_and_gradients("never", op, arrays, attrs)
         op.native.kernels.clear()
         found = _value_and_gradients("always", op, arrays, attrs)
@@ -149,11 +200,35 @@ def test_products_read_transposed_factors_where_they_lie() -> None:
     for left in memories[0]:
         for right in memories[1]:
             np.testing.assert_allclose(product(left, right), np.matmul(x, y), 1e-5, 1e-5)
-    found = {signature[-1]: kernel for signature, kernel in product.native.kernels.items()}
-    turned = [("turned", (a, b)) for a in (False, True) for b in (False, True)]
-    assert list(found) == turned and None not in found.values()
+    assert len(product.native.kernels) == 4 and None not in product.native.kernels.values()
     for view in _views(x):
         np.testing.assert_allclose(product(view, y), np.matmul(x, y), 1e-5, 1e-5)
+
+
+def test_products_read_heads_side_by_side_where_they_lie() -> None:
+    gw.set_eager_kernels("always")
+    product = TABLE["matmul"]
+    product.native.kernels.clear()
+    heads = _drawn((2, 5, 3, 4, 6), "f4", 0).transpose(2, 0, 3, 1, 4)  # (3, batch, heads, ...)
+    q, k, v = heads
+    weights = np.ascontiguousarray(q @ k.mT)
+    for left, right in ((q, k.mT), (weights, v), (weights.mT, v), (v, k[:, :1].mT)):
+        found = product(left, right)
+        assert found.flags.c_contiguous
+        np.testing.assert_allclose(found, np.matmul(left, right), 1e-4, 1e-5)
+    assert len(product.native.kernels) == 4 and None not in product.native.kernels.values()
+
+
+def test_another_number_needs_no_new_kernel() -> None:
+    gw.set_eager_kernels("always")
+    x = gw.tensor(_drawn((70, 9), "f4", 0), requires_grad=True)
+    TABLE["mul"].native.kernels.clear()
+    for number in (0.5, 3, -2.0, 0.0, -0.0):
+        for product in (x * number, number * x):
+            np.testing.assert_array_equal(product.detach().numpy(), x.detach().numpy() * number)
+            (gradient,) = gw.autograd.grad(product.sum(), x)
+            np.testing.assert_array_equal(gradient.numpy(), np.full((70, 9), number, "f4"))
+    assert len(TABLE["mul"].native.kernels) <= 2
 
 
 def test_one_large_factor_is_enough() -> None:
@@ -180,8 +255,70 @@ def test_recurrent_layers_multiply_by_kernels() -> None:
             gradients[mode] = [p.grad.numpy().copy() for p in model.parameters()]
             model.zero_grad()
         assert TABLE["matmul"].native.kernels
+        if layer is not gw.nn.RNN:
+            assert any(None not in p.native.kernels.values() for p in PARTS if p.native.kernels)
         for found, wanted in zip(gradients["always"], gradients["never"], strict=True):
             np.testing.assert_allclose(found, wanted, 1e-10, 1e-12)
+
+
+# -- optimizers ----------------------------------------------------------------------------------
+
+OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
+    ("Adam", {}),
+    ("Adam", dict(weight_decay=0.1, maximize=True)),
+    ("Adam", dict(amsgrad=True)),
+    ("AdamW", dict(betas=(0.8, 0.9))),
+    ("SGD", {}),
+    ("SGD", dict(momentum=0.9, weight_decay=0.1)),
+    ("SGD", dict(momentum=0.9, nesterov=True, maximize=True)),
+    ("SGD", dict(momentum=0.9, dampening=0.3)),
+]
+
+
+def _trained(mode: str, name: str, options: dict[str, Any]) -> list[Any]:
+    """Parameters and state after some steps at changing rates."""
+    gw.set_eager_kernels(mode)
+    transposed = np.asfortranarray(_drawn((9, 8), "f4", 0))
+    arrays = [_drawn((30, 7), "f4", 0), transposed, _drawn((5,), "f8", 2), _drawn((2, 3), "f4", 3)]
+    parameters = [gw.from_numpy(array).requires_grad_() for array in arrays]
+    optimizer = getattr(gw.optim, name)(parameters, lr=0.1, **options)
+    for step in range(6):
+        for i, parameter in enumerate(parameters):
+            if i < 3 or step > 1:  # one joins later
+                shape, dtype = tuple(parameter.shape), str(parameter.dtype)
+                parameter.grad = gw.tensor(_drawn(shape, dtype, 7 * step + i))
+        optimizer.param_groups[0]["lr"] = 0.1 / (1 + step)
+        if "momentum" in options:
+            optimizer.param_groups[0]["momentum"] = 0.9 - 0.01 * step
+        optimizer.step()
+    states = [
+        s for p in parameters for s in optimizer.state[p].values() if isinstance(s, gw.Tensor)
+    ]
+    return [t.detach().numpy() for t in (*parameters, *states)]
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
+def test_optimizers_take_the_same_steps(name: str, options: dict[str, Any]) -> None:
+    call = {"Adam": adam._moves, "AdamW": adam._moves, "SGD": sgd._moves}[name]
+    expected = _trained("never", name, options)
+    call.kernels.clear()
+    found = _trained("always", name, options)
+    assert all(kernel is not None for kernel in call.kernels.values())
+    assert 0 < len(call.kernels) < 5  # new rates need no kernel
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, want, 1e-5, 1e-6)
+
+
+def test_a_read_only_parameter_is_refused_as_without_kernels() -> None:
+    for mode in ("never", "always"):
+        gw.set_eager_kernels(mode)
+        parameter = gw.ones(8, 9, requires_grad=True)
+        parameter.grad = gw.ones(8, 9)
+        optimizer = gw.optim.SGD([parameter], lr=0.1)
+        optimizer.step()
+        parameter._array.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            optimizer.step()
 
 
 def test_a_result_is_memory_of_its_own() -> None:
@@ -295,6 +432,15 @@ def test_second_derivatives() -> None:
     x, weight = (gw.tensor(_drawn(s, "f8", 0)) for s in ((2, 2, 5, 5), (3, 2, 3, 3)))
     assert gw.gradcheck(_loss, (x.requires_grad_(), weight.requires_grad_()))
     assert gw.gradgradcheck(_loss, (x, weight))
+
+
+def test_two_passes_over_a_forward_that_numpy_computed() -> None:
+    gw.set_eager_kernels("auto")
+    x = gw.tensor(_drawn((8, 16, 16, 16), "f4", 5), requires_grad=True)
+    loss = (gw.nn.functional.max_pool2d(x, 2, stride=1) ** 2).sum()
+    first, *others = (gw.autograd.grad(loss, x, retain_graph=True)[0].numpy() for _ in range(3))
+    for other in others:
+        np.testing.assert_allclose(other, first, 1e-5, 1e-6)
 
 
 def test_a_recording_sees_every_operation() -> None:

@@ -33,6 +33,7 @@ from gradwalk.scalar.value import Value
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MOST_SPECIALIZATIONS = 8
+PYTORCH_BACKENDS = {"inductor": "llvm", "eager": "numpy", "aot_eager": "numpy"}
 MOST_IN_VAIN = 64
 _warned_of_fallback = False  # once per process
 
@@ -373,6 +374,11 @@ def compile(
     fast_math: bool = False,
     check: bool | Literal["finite"] = True,
     leaves: Sequence[Value] | None = None,
+    fullgraph: bool = True,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
 ) -> Any:
     """Compile a function of tensors, or a whole training step, into one native function.
 
@@ -407,13 +413,21 @@ def compile(
 
     A compiled module is a module, with the parameters and names of the one given.
 
+    PyTorch's other options are accepted: with `disable` the function is returned as it is, the
+    backends "inductor" and "eager" are "llvm" and "numpy", and `fullgraph`, `dynamic`, `mode` and
+    `options` change nothing, because a program is always whole and made for the sizes it gets.
+
     Given a `Value`, it compiles the graph behind it, to be computed for other numbers in its leaves
     (all of them, or `leaves`): see `gradwalk.compiler.scalars`.
     """
     if fn is None:
         return functools.partial(
-            compile, static=static, backend=backend, fast_math=fast_math, check=check
-        )
+            compile, static=static, backend=backend, fast_math=fast_math, check=check,
+            disable=disable,
+        )  # fmt: skip
+    if disable:
+        return fn
+    backend = PYTORCH_BACKENDS.get(backend, backend)
     if isinstance(fn, Value):
         from gradwalk.compiler.scalars import compile_values
 

@@ -31,16 +31,24 @@ class TracedCall:
     ) -> None:
         tracer = Tracer()
         terms = [Term(a.shape, a.dtype, source=Argument(i)) for i, a in enumerate(arrays)]
+        traced = [Traced(tracer, term) for term in terms]
         with tracing(tracer):
-            found = function(*[Traced(tracer, term) for term in terms], **static)
+            found = function(*traced, **static)
             self.several = isinstance(found, (tuple, list))
             # An array here is the same in every call, None is a gradient that is not wanted.
             self.outputs = list(found) if self.several else [found]
             self.computed = [i for i, o in enumerate(self.outputs) if isinstance(o, Traced)]
             results = [self.outputs[i].term for i in self.computed]
-            self.program = Program(tracer.build.calls, results)
-            self.is_whole = bool(results) and not tracer.storages
+            updates = [(t, a._term) for t, a in zip(terms, traced, strict=True) if a._term is not t]
+            self.program = Program(tracer.build.calls, results, updates)
+            self.is_whole = bool(results or updates) and not tracer.storages
         self.is_whole = self.is_whole and all(t.call is not None for t in results)
+        # Of arrays that do not lie in row-major order; they are read and written where they lie.
+        self.layout = {
+            term: tuple([stride // a.itemsize for stride in a.strides])
+            for term, a in zip(terms, arrays, strict=True)
+            if not a.flags.c_contiguous
+        }
         for i in self.computed:
             self.outputs[i] = None
 
@@ -48,15 +56,18 @@ class TracedCall:
 def kernel(
     function: Callable[..., Any], arrays: Sequence[Array], static: Mapping[str, Any]
 ) -> Callable[..., Any] | None:
-    """Native code for function(*arrays, **static) on such arrays; None if NumPy is to compute it:
-    a part has no native code, or llvmlite is missing."""
+    """Native code for function(*arrays, **static) on such arrays, with the same strides; None if
+    NumPy is to compute it: a part has no native code, or llvmlite is missing.
+
+    What the function writes to its arrays, the code writes there.
+    """
     try:
         with no_collections():
             # In a context of its own: the caller may be recording.
             reading = contextvars.Context().run(TracedCall, function, arrays, static)
             if not reading.is_whole:
                 return None
-            executable: NativeExecutable = build(reading.program)
+            executable: NativeExecutable = build(reading.program, reading.layout)
     except (TraceError, CompileError, ImportError):
         return None
     if executable.others:
@@ -66,18 +77,19 @@ def kernel(
 
 def _call(executable: NativeExecutable, reading: TracedCall) -> Callable[..., Any]:
     """A function of the arrays that runs the executable; it returns None for arrays whose memory
-    is not aligned."""
+    is not aligned or, if it is to be written, read-only. A call that only writes returns True."""
     order, kinds, start = executable.argument_order, executable.result_kinds, executable.start
     outputs, computed, several = reading.outputs, reading.computed, reading.several
-    empty, ordered = np.empty, np.ascontiguousarray
+    empty, status = np.empty, executable.status_words
 
     def call(*arrays: Array) -> Any:
         results = [empty(shape, dtype) for shape, dtype in kinds]
-        given = [a if (a := arrays[i]).flags.c_contiguous else ordered(a) for i in order]
-        if start(*given, *results) is not None:
+        if start(*[arrays[i] for i in order], *results) is not None:
             return None
+        if status[0]:
+            executable.complain()
         if not several:
-            return results[0]
+            return results[0] if results else True
         answer = list(outputs)
         for i, result in zip(computed, results, strict=True):
             answer[i] = result

@@ -38,6 +38,8 @@ class Generator:
     tensor([0.4963, 0.7682])
     """
 
+    device = devices.CPU
+
     def __init__(self, device: Any = "cpu", *, like: str | None = None) -> None:
         self.device = devices.device(device)
         self.like = _checked(like)
@@ -52,6 +54,12 @@ class Generator:
         here = modes.here
         stream: Any = self._stream if here.tracer is None else here.tracer.stream(self)
         return stream if here.level is None else here.level.stream(stream)
+
+    def clone_state(self) -> Generator:
+        """Another generator in the same state."""
+        other = Generator(self.device, like=self.like)
+        other.set_state(self.get_state())
+        return other
 
     def manual_seed(self, seed: int, *, like: str | None = None) -> Generator:
         """Start the stream again from `seed`; `like` may switch to PyTorch's stream."""

@@ -27,6 +27,7 @@ from gradwalk.ops.core.dtypes import (
     part_of,
 )
 from gradwalk.ops.core.halves import widened
+from gradwalk.ops.core.out import takes_out
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.random.generator import Generator, Stream, default_generator
 from gradwalk.random.mersenne import MersenneStream
@@ -56,17 +57,21 @@ def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
     kind = get_default_dtype() if dtype is None else np.dtype(dtype)
     if is_half(kind):
         return float32
-    if kind is not float32 and kind is not float64:
-        category(kind)
-        raise TypeError(f"{name} draws floating-point numbers, not {kind}")
-    return kind
+    for known in (float32, float64):
+        if kind == known:  # one that was pickled is equal, and another object
+            return known
+    category(kind)
+    raise TypeError(f"{name} draws floating-point numbers, not {kind}")
 
 
 def _pairs(draw: Any, size: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Complex numbers whose parts are drawn one after the other."""
     if current().tracer is not None:
         raise complex_refused("a draw of", compiled=True)
-    return draw((*size, 2), part_of(dtype)).view(dtype)[..., 0]
+    drawn = draw((*size, 2), part_of(dtype))
+    if isinstance(drawn, np.ndarray):
+        return drawn.view(dtype)[..., 0]
+    return drawn[..., 0] + drawn[..., 1] * dtype.type(1j)  # inside vmap
 
 
 @makes_leaf
@@ -214,7 +219,7 @@ def normal(
             raise TypeError("normal of a mean and a std that are numbers needs a size")
         array = _normal(stream, sizes_of((size,)), _float("normal", dtype), mean, std)
         return leaf(array, **options)
-    if size is not None or dtype is not None:
+    if size is not None or dtype not in (None, given[0].dtype):
         raise TypeError("normal of tensors has their shape and dtype: leave size and dtype out")
     kind = _float("normal", given[0].dtype)  # that of the mean, if it is a tensor
     shape = np.broadcast_shapes(*[part.shape for part in given])
@@ -239,6 +244,7 @@ def _normal(
     return stream.normal(size, dtype, float(mean), float(std))
 
 
+@takes_out
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
@@ -268,6 +274,7 @@ def _bernoulli(stream: Stream, p: Any, size: tuple[int, ...]) -> Array:
     return stream.bernoulli(np.broadcast_to(chances, size), size)
 
 
+@takes_out
 def multinomial(
     input: Tensor,
     num_samples: int,

@@ -30,6 +30,7 @@ from gradwalk.ops.core.dtypes import (
 )
 from gradwalk.ops.core.halves import FACTORS, PRODUCTS, computed, half_of
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.signature import ForeignOperand
 from gradwalk.ops.network.convolution import is_batch_last
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.scalar.value import Value, value_beside_tensor
@@ -101,13 +102,14 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
         return wrap(np.asarray(value))
     if isinstance(value, Value):
         raise value_beside_tensor(op.name, value, next(a for a in args if isinstance(a, Tensor)))
-    raise TypeError(
+    kind = TypeError if hasattr(value, "_apply") else ForeignOperand
+    raise kind(
         f"{op.name} of a Tensor and a {type(value).__name__}: expected a Tensor, a number or an "
         "ndarray"
     )
 
 
-def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
+def in_common_dtype(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     """Operands cast to their common dtype, a recorded cast each."""
     positions = range(len(args)) if op.promotes is True else tuple(op.promotes or ())
     dtype = result_dtype(
@@ -156,7 +158,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if here.autocast is not None:
         args = autocast_operands(here, op, args, machine)
     if op.promotes and not _same_float(args):
-        args = _promoted(op, args)
+        args = in_common_dtype(op, args)
     compute = op.forward
     if machine is not None:
         machine.capture(*args)
@@ -203,6 +205,8 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             result = quietly(compute, *arrays, **attrs)
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None
+    if machine is None and not (op.elementwise or op.keeps_order):
+        result = _in_rows(result, arrays[0] if op.view else None)
     if real_only:
         _check_real(f"{op.name} makes", result if op.multiple else (result,), keeper)
     if not op.checked and machine is None:
@@ -317,6 +321,23 @@ def row_major(tensor: Any) -> None:
         return
     if tensor._view is None and not tensor._keeps_layout and is_batch_last(array):
         tensor._array = np.ascontiguousarray(array)
+
+
+def _in_rows(result: Any, source: Any = None) -> Any:
+    """The outputs of an op with their elements in row-major order, as PyTorch's have them, so that
+    `view` works on them; a view of `source` stays as it is. NumPy's follow the order of the
+    operands, which PyTorch's do for elementwise ops alone. A convolution's wait until its memory
+    is asked for: see `row_major`.
+    """
+    if result.__class__ is tuple:
+        return tuple([_in_rows(array, source) for array in result])
+    if result.__class__ is not np.ndarray or result.ndim < 2 or result.flags.c_contiguous:
+        return result
+    if source is None:
+        waits = result.ndim > 2 and is_batch_last(result)
+    else:
+        waits = owner_of(result) is owner_of(source)
+    return result if waits else np.ascontiguousarray(result)
 
 
 def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int) -> None:

@@ -1,12 +1,20 @@
-"""The methods that convert a tensor to a dtype or a buffer; their names are PyTorch's."""
+"""The methods that convert a tensor: to a dtype, a device, a buffer; their names are PyTorch's."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import dtype_named
+from gradwalk.ops.core.dtypes import category, dtype_named, is_complex_dtype
+from gradwalk.ops.shape.reshaping import cast
+from gradwalk.tensors.devices import read_to
+from gradwalk.tensors.moving import move
+from gradwalk.tensors.size import Size
+
+if TYPE_CHECKING:
+    from gradwalk.tensors.tensor import Tensor
 
 # PyTorch's legacy names of types of tensors; on a GPU "torch.cuda.FloatTensor".
 TYPE_NAMES = {
@@ -18,7 +26,9 @@ TYPE_NAMES = {
 
 
 def are_sizes(data: tuple[Any, ...]) -> bool:
-    """Whether a legacy constructor gets sizes, `Tensor(2, 3)`, and not elements."""
+    """Whether a legacy constructor gets sizes, `Tensor(2, 3)` or a `Size`, and not elements."""
+    if len(data) == 1 and isinstance(data[0], Size):
+        return True
     return bool(data) and all(isinstance(n, (int, np.integer)) for n in data)
 
 
@@ -30,9 +40,36 @@ def _conversion(dtype: Any) -> Any:
 
 
 class Conversions:
-    """`x.float()` and its relatives."""
+    """`x.to(...)`, `x.float()` and their relatives."""
 
     __slots__ = ()
+
+    def to(self: Any, *args: Any, **keywords: Any) -> Tensor:
+        """Another dtype or device: `to(dtype)`, `to("cuda")`, `to("cuda", dtype)`, `to(tensor)`.
+
+        Itself if nothing changes; with `copy`, always a copy. Gradients flow back to where this is.
+        """
+        wanted, where, copy = read_to(args, keywords)
+        moved = self if where is None else move(self, where)
+        if wanted is None or wanted == self.dtype:
+            return moved.clone() if copy and moved is self else moved
+        category(wanted)
+        if is_complex_dtype(self.dtype) and wanted.kind not in "cb":
+            warnings.warn("a complex tensor loses its imaginary part here", stacklevel=2)
+            moved = moved.real
+        return cast(moved, dtype=wanted)
+
+    def type_as(self: Any, other: Any) -> Tensor:
+        """This in the dtype of `other`, on its device."""
+        return self.to(other)
+
+    def cpu(self: Any) -> Tensor:
+        """On the CPU; itself if it is there."""
+        return self.to("cpu")
+
+    def cuda(self: Any, device: Any = None) -> Tensor:
+        """On a GPU; itself if it is there."""
+        return self.to("cuda" if device is None else device)
 
     def type(self: Any, dtype: Any = None, non_blocking: Any = False) -> Any:
         """Another dtype, also by its legacy name; without one, the name of this tensor's type.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+from array import array
 from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
 
 from gradwalk.engine.modes import state
+from gradwalk.graph.storage import strided_zeros
 from gradwalk.ops.core.dtypes import (
     category,
     complex_of,
@@ -17,6 +19,7 @@ from gradwalk.ops.core.dtypes import (
     has_gradients,
     is_complex_dtype,
     is_floating,
+    unsigned,
 )
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.scalar.value import Value
@@ -25,9 +28,10 @@ from gradwalk.tensors.leaves import LeafOptions, filled, leaf, like, makes_leaf
 from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy",
-    "frombuffer", "full", "full_like", "is_tensor", "linspace", "logspace", "ones", "ones_like",
-    "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided",
+    "eye", "from_dlpack", "from_numpy", "frombuffer", "full", "full_like", "is_tensor", "linspace",
+    "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 Dtype = Any
@@ -47,6 +51,8 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
         data = _plain(data)
         try:
             array = np.array(data, dtype=dtype)
+        except OverflowError:
+            array = _wrapped(data, np.dtype(dtype))
         except ValueError as error:
             raise ValueError(f"this is not a rectangular block of numbers: {error}") from None
         if dtype is None and array.size == 0:
@@ -58,6 +64,15 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
         raise TypeError(f"a tensor cannot hold {type(data).__name__} data ({array.dtype})")
     category(array.dtype)
     return array
+
+
+def _wrapped(data: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Integers that NumPy refuses for a dtype; negative ones of an unsigned dtype count from its
+    end."""
+    wide = np.array(data)
+    if dtype.kind == "u" and wide.dtype.kind == "i" and np.all(abs(wide) <= np.iinfo(dtype).max):
+        return wide.astype(dtype)
+    raise OverflowError(f"numbers from {wide.min()} to {wide.max()} do not fit {dtype}")
 
 
 def _plain(data: Any) -> Any:
@@ -110,6 +125,7 @@ def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
 def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions]) -> Tensor:
     """The data as a tensor; copied if `copy` is true, otherwise only if necessary.
 
+    A buffer, such as a `bytearray`, holds the bytes of numbers of the dtype.
     A tensor that changes in nothing is returned itself. It needs a gradient as before, unless
     `requires_grad` says otherwise.
     """
@@ -122,6 +138,8 @@ def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions
         if wanted == made.requires_grad:
             return made
         return made.requires_grad_(wanted) if made.is_leaf else made.detach()
+    if isinstance(obj, (array, bytes, bytearray, memoryview)):  # bytes of the dtype, as in PyTorch
+        obj = np.frombuffer(obj, dtype or get_default_dtype())
     number = isinstance(obj, np.ndarray) and not obj.ndim  # which PyTorch copies here
     return leaf(_of_data(obj, dtype, copy=bool(copy) or number), **options)
 
@@ -180,11 +198,42 @@ def empty(
 
 
 @makes_leaf
+def empty_strided(size: Any, stride: Any, **options: Unpack[LeafOptions]) -> Tensor:
+    """`empty` with elements that lie `stride` apart in memory, along each dimension.
+
+    >>> empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    kind = options.get("dtype") or get_default_dtype()
+    return leaf(strided_zeros(size, stride, kind), **options)
+
+
+@makes_leaf
+def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[LeafOptions]) -> Tensor:
+    """`empty`, whose dimensions lie in memory in the order of `physical_layout`.
+
+    >>> import gradwalk as gw
+    >>> gw.empty_permuted((2, 3), (1, 0)).stride()
+    (1, 2)
+    """
+    shape, order = sizes_of((size,)), sizes_of((physical_layout,))
+    if sorted(order) != list(range(len(shape))):
+        raise ValueError(
+            f"empty_permuted: physical_layout {order} is no order of {len(shape)} dimensions"
+        )
+    stride, step = [0] * len(shape), 1
+    for dim in reversed(order):
+        stride[dim], step = step, step * max(shape[dim], 1)
+    return empty_strided(shape, stride, **options)
+
+
+@makes_leaf
 def full(size: Any, fill_value: Any, **options: Unpack[LeafOptions]) -> Tensor:
     """Every element `fill_value`; its type decides the dtype unless one is given."""
     if options.get("dtype") is None:
         options["dtype"] = _of_data(fill_value, None, copy=False).dtype
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    value = unsigned(np.dtype(options["dtype"]), value)
     return filled(partial(np.full, fill_value=value), sizes_of((size,)), **options)
 
 
@@ -273,27 +322,34 @@ def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) ->
     if count < 0:
         raise ValueError(f"{name}: the number of steps must be at least 0, not {count}")
     by, place = (last - first) / max(count - 1, 1), np.arange(count)
-    from_end = np.float64(last) - by * (count - 1 - place)
+    from_end = last - by * (count - 1 - place).astype(np.float64)
     return np.where(place < max(count // 2, 1), first + by * place, from_end)
 
 
+def _spaced_dtype(dtype: Dtype, *ends: Any) -> np.dtype[Any]:
+    """The dtype of spaced numbers: complex if an end is, unless another one is given."""
+    if dtype is None and any(isinstance(_number("linspace", end), complex) for end in ends):
+        return complex_of(get_default_dtype())
+    return _float(dtype)
+
+
 @makes_leaf
-def linspace(start: float, end: float, steps: int, **options: Unpack[LeafOptions]) -> Tensor:
+def linspace(start: Any, end: Any, steps: int, **options: Unpack[LeafOptions]) -> Tensor:
     """`steps` evenly spaced numbers from start to end, both included."""
-    kind = _float(options.get("dtype"))
+    kind = _spaced_dtype(options.get("dtype"), start, end)
     return leaf(_spaced("linspace", start, end, steps, kind).astype(kind), **options)
 
 
 @makes_leaf
 def logspace(
-    start: float, end: float, steps: int, base: float = 10.0, **options: Unpack[LeafOptions]
+    start: Any, end: Any, steps: int, base: float = 10.0, **options: Unpack[LeafOptions]
 ) -> Tensor:
     """`steps` numbers from base ** start to base ** end, evenly spaced by their ratio.
 
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    kind = _float(options.get("dtype"))
+    kind = _spaced_dtype(options.get("dtype"), start, end)
     with np.errstate(all="ignore"):  # inf is an answer
         numbers = np.power(float(base), _spaced("logspace", start, end, steps, kind)).astype(kind)
     return leaf(numbers, **options)

@@ -20,23 +20,35 @@ from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
 from gradwalk.ops.core.dtypes import (
+    bool_,
     category,
     has_gradients,
     held_by,
     is_complex_dtype,
     is_half,
     result_dtype,
+    unsigned,
 )
 from gradwalk.ops.core.halves import computed
 from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.operators import in_place_method_of
+from gradwalk.ops.core.operators import in_place_method_of, or_declines
 from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.index import indexing
 from gradwalk.ops.shape import reshaping
 from gradwalk.ops.shape.joining import t
 from gradwalk.ops.shape.reshaping import cast
-from gradwalk.tensors.apply import machine_of, move_retained, operand, record, refresh, wrap
+from gradwalk.ops.shape.strides import as_strided
+from gradwalk.tensors.apply import (
+    in_common_dtype,
+    machine_of,
+    move_retained,
+    operand,
+    record,
+    refresh,
+    wrap,
+)
+from gradwalk.tensors.memory import MemoryMethods
 from gradwalk.tensors.moving import move
 
 _ALL: Any = ("...",)
@@ -177,6 +189,8 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if not op.promotes:
         return args
     result = result_dtype(a._array if _is_tensor(a) else a for a in args)
+    if op.gives is bool_:  # which every dtype holds; compared as they are
+        return in_common_dtype(op, args)
     if op.to_float and not has_gradients(result):
         raise TypeError(f"{op.name} in place on a {target.dtype} tensor would not fit its integers")
     if category(result) > category(target.dtype):
@@ -184,8 +198,9 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
             f"the result of {op.name} ({result}) cannot be stored in place in a {target.dtype} "
             "tensor; use the out-of-place form"
         )
-    # Compute in wider integers where an operand has them: int8 // 300 is not int8 // 44.
-    common = result if result.kind in "iu" else target.dtype
+    # Compute in a wider dtype where an operand has one, and round once: int8 // 300 is not
+    # int8 // 44, and halves are multiplied by a float32 as it is.
+    common = result if category(result) == category(target.dtype) else target.dtype
     return tuple(_in_dtype(a, common) for a in args)
 
 
@@ -195,6 +210,8 @@ def _for_complex(target: Any, op: Op, args: tuple[Any, ...]) -> Op:
     if not kinds and complex not in map(type, args):
         return op
     chosen = op.for_operands(args)
+    if op.gives is bool_:
+        return chosen
     if not is_complex_dtype(target.dtype) or (callable(chosen.gives) and chosen is not op):
         raise TypeError(
             f"the result of {op.name} cannot be stored in place in a {target.dtype} tensor; use "
@@ -215,7 +232,7 @@ def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[s
         return
     if op is indexing.setitem:
         part, subscript = indexing.place(out, attrs["index"], tuple(arrays[2:]))
-        quietly(part.__setitem__, subscript, arrays[1])
+        quietly(part.__setitem__, subscript, unsigned(out.dtype, arrays[1]))
         return
     if is_half(out.dtype) or any(is_half(getattr(a, "dtype", out.dtype)) for a in arrays):
         result = quietly(computed, op, arrays, attrs)
@@ -267,6 +284,10 @@ def _in_place_of(registration: Registration) -> Callable[..., Any]:
                 f"the result of {name} ({result.dtype}) cannot be stored in place in "
                 f"a {self.dtype} tensor; use the out-of-place form"
             )
+        if result.shape != self.shape:
+            raise ValueError(
+                f"{name} in place on {name_of(self)}: the result has shape {tuple(result.shape)}"
+            )
         return self.copy_(result)
 
     method.__name__ = f"{name}_"
@@ -285,14 +306,15 @@ def _equip(registration: Registration) -> None:
 follow(_equip)
 
 
-# The operators that change a tensor: `x += y` is `x.add_(y)`; others, like `//=`, rebind the name.
+# The operators that change a tensor: `x += y` is `x.add_(y)`; `x @= y` rebinds the name.
 OPERATORS = {
     **{"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "pow": "pow_"},
+    **{"floordiv": "floor_divide_", "mod": "remainder_"},
     **{"and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_"},
     **{"lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_"},
 }
 for _operator, _method in OPERATORS.items():
-    setattr(InPlaceMethods, f"__i{_operator}__", getattr(InPlaceMethods, _method))
+    setattr(InPlaceMethods, f"__i{_operator}__", or_declines(getattr(InPlaceMethods, _method)))
 
 
 def _reshaped(target: Any, function: Callable[..., Any], *args: Any) -> Any:
@@ -318,7 +340,7 @@ def _reshaped(target: Any, function: Callable[..., Any], *args: Any) -> Any:
     return target
 
 
-class InPlace(InPlaceMethods):
+class InPlace(InPlaceMethods, MemoryMethods):
     """The methods with a trailing underscore, `x += y` and `x[i] = v`."""
 
     __slots__ = ()
@@ -349,12 +371,9 @@ class InPlace(InPlaceMethods):
 
     swapdims_ = swapaxes_ = transpose_
 
-    def resize_(self, *sizes: Any, memory_format: Any = None) -> Self:
-        """Not supported: memory has the size it was made with."""
-        raise NotImplementedError(
-            f"resize_ of {name_of(self)}: a tensor keeps the number of its elements.\n"
-            "Fix: x = x.reshape(...) for the same elements, x = gradwalk.empty(...) for others."
-        )
+    def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> Self:
+        """`as_strided`, in place."""
+        return _reshaped(self, as_strided, size, stride, storage_offset)
 
     def fill_(self, value: Any) -> Self:
         """Every element becomes `value`."""

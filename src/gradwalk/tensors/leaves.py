@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, ParamSpec, TypedDict, TypeVar
 
 from gradwalk.engine.modes import inside_vmap, state
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.ops.core.out import written
 from gradwalk.tensors import devices
 from gradwalk.tensors.apply import wrap
 
@@ -22,10 +24,25 @@ class LeafOptions(TypedDict, total=False):
     dtype: Any
     requires_grad: bool
     device: Any
+    layout: Any  # `strided`; the others are of sparse tensors
+    pin_memory: bool  # a hint: the memory of the CPU is as it is
+    out: Any
 
 
-def leaf(array: Any, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> Any:
-    """A new tensor for the user; it records the source line for error messages."""
+def leaf(
+    array: Any,
+    requires_grad: bool = False,
+    device: Any = None,
+    dtype: Any = None,
+    *,
+    layout: Any = None,
+    pin_memory: bool = False,
+    out: Any = None,
+) -> Any:
+    """A new tensor for the user; it records the source line for error messages.
+
+    `makes_leaf` deals with the last three options, which never get here.
+    """
     if dtype is not None and array.dtype != dtype:
         array = array.astype(dtype)
     category(array.dtype)
@@ -56,6 +73,9 @@ def filled(
     dtype: Any = None,
     requires_grad: bool = False,
     device: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+    out: Any = None,
 ) -> Any:
     """A leaf of fill(shape, dtype=...), where `fill` is `np.zeros` or like it."""
     kind = get_default_dtype() if dtype is None else dtype
@@ -69,12 +89,36 @@ def like(tensor: Any, options: Mapping[str, Any]) -> Any:
 
 
 _OPTIONS = [p for p in inspect.signature(filled).parameters.values() if p.kind is p.KEYWORD_ONLY]
+_FURTHER = ("layout", "pin_memory", "out")
 
 
 def makes_leaf(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that takes `**options`: its signature lists what they are."""
+    """Decorate a function that takes `**options`: its signature lists what they are.
+
+    The function itself gets the options of `leaf`; the others are dealt with here.
+    """
+
+    @wraps(function)
+    def making(*args: Any, **options: Any) -> Any:
+        if options.keys().isdisjoint(_FURTHER):
+            return function(*args, **options)
+        layout, _, out = (options.pop(name, None) for name in _FURTHER)
+        if layout not in (None, "torch.strided"):
+            raise ValueError(
+                f"{function.__name__} makes dense tensors, layout=gradwalk.strided, not {layout}.\n"
+                "Fix: make it dense and call .to_sparse()"
+            )
+        if out is None:
+            return function(*args, **options)
+        of_tensors = any(hasattr(given, "_array") for given in args)  # normal(mean, std)
+        made: Any = function(*args, **(options if of_tensors else like(out, options)))
+        if counts and made.numel() == out.numel():
+            made = made.reshape(out.shape)
+        return written(out, made)
+
     signature = inspect.signature(function)
+    counts = "end" in signature.parameters  # arange and its relatives fill an out of any shape
     own = list(signature.parameters.values())[:-1]
     shown = signature.replace(parameters=[*own, *_OPTIONS])
-    function.__signature__ = shown  # type: ignore[attr-defined]
-    return function
+    making.__signature__ = shown  # type: ignore[attr-defined]
+    return making

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.ops.core.dtypes import dtype_named
+from gradwalk.ops.core.dtypes import dtype_named, set_default_dtype
 from gradwalk.ops.shape.reshaping import alias
 from gradwalk.tensors.conversions import TYPE_NAMES, are_sizes
 from gradwalk.tensors.creation import as_tensor, empty
+from gradwalk.tensors.devices import set_default_device
 from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
-    "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
+    "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "set_default_tensor_type", "typename",
 ]  # fmt: skip
 
 
@@ -58,6 +59,36 @@ HalfTensor = tensor_type("HalfTensor")
 IntTensor = tensor_type("IntTensor")
 LongTensor = tensor_type("LongTensor")
 ShortTensor = tensor_type("ShortTensor")
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """The legacy form of `set_default_dtype` and `set_default_device`: a type or its name.
+
+    >>> import gradwalk as gw
+    >>> gw.set_default_tensor_type("torch.FloatTensor")
+    """
+    place, _, name = str(getattr(t, "type_name", t)).rpartition(".")
+    if name not in TYPE_NAMES:
+        raise TypeError(f"set_default_tensor_type takes one of {', '.join(TYPE_NAMES)}, not {t!r}")
+    set_default_dtype(dtype_named(TYPE_NAMES[name]))
+    set_default_device("cuda" if place.endswith("cuda") else "cpu")
+
+
+def typename(obj: Any) -> str:
+    """The legacy name of a tensor's type, or the full name of another object's class.
+
+    >>> import gradwalk as gw
+    >>> gw.typename(gw.ones(2))
+    'torch.FloatTensor'
+    """
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    kind = obj if isinstance(obj, type) else type(obj)
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 class _VariableType(type):

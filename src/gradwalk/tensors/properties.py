@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.hooks import ACCUMULATED, RemovableHandle
 from gradwalk.graph.abstract import AbstractArray
+from gradwalk.graph.storage import (
+    TypedStorage,
+    UntypedStorage,
+    offset_of,
+    row_strides,
+    strided_zeros,
+)
 from gradwalk.ops.core.dtypes import is_floating
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.tensors.apply import row_major
+from gradwalk.tensors.conversions import are_sizes
 from gradwalk.tensors.devices import device, device_of
-from gradwalk.tensors.leaves import LeafOptions, filled, like, makes_leaf
+from gradwalk.tensors.leaves import LeafOptions, filled, leaf, like, makes_leaf
+from gradwalk.tensors.size import Size
 
 if TYPE_CHECKING:
     from gradwalk.tensors.tensor import Tensor
@@ -26,6 +35,7 @@ class Properties:
 
     __slots__ = ()
     _array: np.ndarray[Any, Any]
+    hooks: Any
 
     def _shared(self: Any, name: str = "") -> Any:
         """The memory, for others to use; of `name(...)`, which cannot be compiled."""
@@ -75,9 +85,9 @@ class Properties:
         return handle
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Size:
         """The length of each dimension."""
-        return self._array.shape
+        return Size(self._array.shape)
 
     @property
     def ndim(self) -> int:
@@ -126,12 +136,73 @@ class Properties:
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements between neighbours, per dimension or along one."""
-        strides = tuple(s // self._array.itemsize for s in self._array.strides)
+        if not self._array.size and self._array.base is None:  # NumPy has any numbers there
+            strides = row_strides(self.shape)
+        else:
+            strides = tuple(s // self._array.itemsize for s in self._array.strides)
         return strides if dim is None else strides[dim]
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
-        return int(self._array.__array_interface__["data"][0])
+        """The address of the first element; 0 if there is none."""
+        return 0 if not self._array.size else int(self._array.__array_interface__["data"][0])
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def _is_view(self: Any) -> bool:
+        return self._view is not None
+
+    @property
+    def _base(self: Any) -> Any:
+        return None if self._view is None else self._view.base
+
+    def _in_memory(self: Any, name: str) -> np.ndarray[Any, Any]:
+        """The array, for functions that ask where its elements lie."""
+        array: Any = self._shared(name)
+        if getattr(array, "depth", 0):
+            raise RuntimeError(
+                f"{name} of {name_of(self)} inside vmap: a sample has no memory of its own.\n"
+                "Fix: call it outside, or use reshape"
+            )
+        if isinstance(array, AbstractArray):
+            raise TypeError(
+                f"{name} of {name_of(self)} on {self.device}: only tensors in the memory of the "
+                "CPU have a storage.\nFix: x.cpu()"
+            )
+        return array
+
+    def storage_offset(self) -> int:
+        """How many elements of its storage lie before its first one."""
+        return offset_of(self._in_memory("storage_offset()"))
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory that it shares with its views, as bytes."""
+        return UntypedStorage(self._in_memory("untyped_storage()"))
+
+    def storage(self) -> TypedStorage:
+        """The memory that it shares with its views, as elements."""
+        return TypedStorage(self._in_memory("storage()"))
+
+    _typed_storage = storage
+
+    def _shown_as(self: Any, dtype: Any) -> Any:
+        """The same bytes as elements of another dtype, cut off from the graph."""
+        shown, array = self._cut("view"), self._in_memory("view(dtype)").view(dtype)
+        if not array.flags.aligned:
+            raise RuntimeError(
+                f"view({array.dtype}): the elements of {name_of(self)} do not begin where "
+                f"{array.dtype} may.\nFix: .clone() it first."
+            )
+        shown._set(array, None, 0)
+        return shown
+
+    def is_set_to(self, tensor: Any) -> bool:
+        """Whether another tensor shows the same memory in the same shape."""
+        same = self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape
+        return same and self.stride() == tensor.stride() and self.numel() > 0
+
+    def dim_order(self) -> tuple[int, ...]:
+        """The dimensions, from the one with the largest stride to the one with the smallest."""
+        return tuple(sorted(range(self.ndim), key=lambda i: -self.stride(i)))
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in order; a format is a hint, and changes nothing."""
@@ -145,7 +216,15 @@ class Properties:
         """Whether the elements can be negative."""
         return is_floating(self.dtype) or self.dtype.kind in "ic"
 
-    is_sparse = is_quantized = is_meta = False
+    is_sparse = is_quantized = is_meta = is_sparse_csr = is_nested = is_mkldnn = is_mps = False
+    layout = "torch.strided"  # `gradwalk.strided`
+
+    def to_dense(self) -> Self:
+        """The tensor itself: it is dense."""
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        """Nothing: JAX knows what uses the memory of a device."""
 
     @property
     def is_cpu(self) -> bool:
@@ -162,6 +241,14 @@ class Properties:
         return -1 if self.is_cpu else self.device.index or 0
 
     # -- tensors like this one ---------------------------------------------------------------------
+
+    def new(self, *data: Any, device: Any = None) -> Tensor:
+        """The legacy form: `x.new(2, 3)` has that shape, `x.new([2, 3])` those elements."""
+        if not data or are_sizes(data):
+            return self.new_zeros(*data or (0,), device=device)
+        if len(data) > 1:
+            raise TypeError("new(...) takes sizes or one block of numbers, not several")
+        return self.new_tensor(data[0], device=device)
 
     @makes_leaf
     def new_tensor(self, data: Any, **options: Unpack[LeafOptions]) -> Tensor:
@@ -185,6 +272,12 @@ class Properties:
         return filled(np.zeros, sizes_of(sizes, size), **like(self, options))
 
     new_empty = new_zeros  # as `empty`: so that nothing depends on chance
+
+    @makes_leaf
+    def new_empty_strided(self, size: Any, stride: Any, **options: Unpack[LeafOptions]) -> Tensor:
+        """`empty_strided` in the dtype of this tensor."""
+        chosen = like(self, options)
+        return leaf(strided_zeros(size, stride, chosen["dtype"]), **chosen)
 
     @makes_leaf
     def new_ones(self, *sizes: Any, size: Any = None, **options: Unpack[LeafOptions]) -> Tensor:

@@ -23,7 +23,7 @@ from gradwalk.graph.versions import clock
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.dtypes import constant
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.operators import method_of
+from gradwalk.ops.core.operators import method_of, or_declines
 from gradwalk.ops.core.public import registered
 from gradwalk.tensors.apply import FLOATS, apply_any
 from gradwalk.tensors.single_calls import limits
@@ -48,7 +48,7 @@ def quick(x, other):
             second = other._array
             other_source = other._node or (other if other._requires_grad else None)
             plain = second.__class__ is ndarray and second.dtype is dtype
-            if not plain or other._view is not None:
+            if not plain or other._view is not None{large}:
                 return apply_any(op, (x, other), NONE)
         else:
             if other.__class__ is not float and other.__class__ is not int:
@@ -152,15 +152,18 @@ def _quick_code(inputs: int, attributes: bool, native: bool) -> CodeType:
     else:
         read, parts = _READ_ONE, _ONE | {"attrs": "NONE", "keywords": "", "own": _PICKS}
         parts["attrs_parameter"] = ""
-    parts = parts | {"large": " or first.size >= limits.least" if native else ""}
+    least = "least_arithmetic" if inputs == 2 else "least"
+    parts = parts | {"large": f" or first.size >= limits.{least}" if native else ""}
     text = (read + _COMPUTE_AND_RECORD.lstrip("\n")).format(**parts)
     return compile(text, f"{__file__}, quick", "exec")
 
 
-def _quick(op: Op, tensor_class: Any) -> Callable[..., Any]:
+def _quick(
+    op: Op, tensor_class: Any, otherwise: Callable[..., Any] = apply_any
+) -> Callable[..., Any]:
     """A function that applies an elementwise op with one or two inputs."""
     scope = {
-        **{"Node": Node, "Tensor": tensor_class, "apply_any": apply_any, "asarray": np.asarray},
+        **{"Node": Node, "Tensor": tensor_class, "apply_any": otherwise, "asarray": np.asarray},
         **{"caller": caller, "clock": clock, "constant": constant, "forward": op.forward},
         **{"getframe": sys._getframe, "ndarray": np.ndarray, "new": object.__new__, "op": op},
         **{"own_files": own_files, "quietly": quietly, "shape_mismatch": shape_mismatch},
@@ -191,7 +194,7 @@ def equip(tensor_class: Any) -> None:
             for name in registration.names:
                 setattr(tensor_class, name, method)
     for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
-        quick = TABLE[name].quick[tensor_class]
+        quick = _quick(TABLE[name], tensor_class, or_declines(apply_any))
         setattr(tensor_class, f"__{operator}__", quick)
         setattr(tensor_class, f"__r{operator}__", lambda x, y, quick=quick: quick(y, x))
     for name in ("neg", "abs"):

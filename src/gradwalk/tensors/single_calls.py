@@ -21,21 +21,33 @@ import numpy as np
 from gradwalk.engine.guest_loaders import loaders
 from gradwalk.graph.abstract import traces
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.dtypes import constant
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.network.recurrent import PARTS
 
-LEAST = 1 << 14  # elements of the first operand, or of any factor, from which a kernel pays
+LEAST = 1 << 14  # elements of any operand from which a kernel pays
+LEAST_ARITHMETIC = 1 << 16  # of ops that are one quick pass in NumPy
 FIRST = 2  # the call of a signature that gets a kernel
 MOST = 256  # signatures of one function; further ones stay with NumPy
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+PLAIN = (*FLOATS, *map(np.dtype, (np.int64, np.int32, np.int8, np.bool_)))  # of other operands
 MODES = ("auto", "always", "never")
 
 # The ops with kernels for single calls.
-PRODUCTS = ("linear", "matmul")
+PRODUCTS = ("attention", "linear", "matmul")
+ARITHMETIC = ("add", "div", "mul", "sub", "where")
+ELEMENTWISE = (
+    "abs", "binary_cross_entropy", "binary_cross_entropy_logits", "clip", "elu", "exp", "gelu",
+    "gelu_tanh", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log", "logsigmoid",
+    "maximum", "minimum", "mish", "power", "relu", "sigmoid", "silu", "softplus", "sqrt", "square",
+    "tanh",
+)  # fmt: skip
+FORWARDS = ("concatenate", "mean", "sum")
 OPS = (
-    *PRODUCTS,
-    "conv", "conv_bias", "conv_input", "conv_weight", "gelu", "gelu_tanh", "hardtanh", "leaky_relu",
-    "log_softmax", "pool_spread", "pool_sum", "relu", "silu", "softmax", "standardize",
-    "standardize_affine",
+    *PRODUCTS, *ARITHMETIC, *ELEMENTWISE, *FORWARDS,
+    "conv", "conv_bias", "conv_input", "conv_weight", "cross_entropy", "log_softmax", "max_pool",
+    "pool_spread", "pool_sum", "softmax", "standardize", "standardize_affine",
+    "sum_rows",
 )  # fmt: skip
 
 
@@ -44,6 +56,7 @@ class KernelLimits:
 
     mode: str
     least: float
+    least_arithmetic: float
     first: int
 
 
@@ -64,6 +77,7 @@ def set_eager_kernels(mode: str) -> None:
     if mode not in MODES:
         raise ValueError(f"set_eager_kernels takes {', '.join(map(repr, MODES))}, not {mode!r}")
     limits.least = {"auto": LEAST, "always": 1, "never": float("inf")}[mode]
+    limits.least_arithmetic = LEAST_ARITHMETIC if mode == "auto" else limits.least
     limits.first = 1 if mode == "always" else FIRST
     limits.mode = mode
 
@@ -87,47 +101,64 @@ class SingleCall:
     `read` is what the compiler traces: a function that returns the same arrays.
     """
 
+    limit = "least"  # of `limits`: elements from which a kernel pays
+    reads: tuple[type, ...] = (np.ndarray,)  # what a rule's kernel is given of what was saved
+
     def __init__(
         self, function: Callable[..., Any], read: Callable[..., Any] | None = None
     ) -> None:
         self.function = function
         self.read = read or function
         self.kernels: dict[Any, Any] = {}  # by signature: a kernel, None, or how often it came
+        self.latest: Callable[..., Any] | None = None  # the kernel that was used last
 
     def __call__(self, *arrays: Any, **static: Any) -> Any:
         if self.is_large(arrays):
             return self.answer(arrays, static)
         return self.function(*arrays, **static)
 
-    @staticmethod
-    def is_large(arrays: Iterable[Any]) -> bool:
-        """Whether a kernel may pay: the first array is large."""
-        for array in arrays:
-            return array.__class__ is np.ndarray and array.size >= limits.least
+    def is_large(self, arrays: Iterable[Any]) -> bool:
+        """Whether a kernel may pay: any array is large."""
+        least = getattr(limits, self.limit)
+        for array in arrays:  # noqa: SIM110, a generator costs every small call more
+            if array.__class__ is np.ndarray and array.size >= least:
+                return True
         return False
 
     def answer(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
         """The result for large arrays: from the kernel of their signature, or else NumPy's."""
         signature = (*[(a.shape, a.dtype) for a in arrays], *static.items())
+        return self.answer_as(signature, arrays, static)
+
+    def answer_as(self, signature: Any, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
+        """`answer`, for arrays of this signature."""
         kernel = self.kernels.get(signature, 0)
         if kernel.__class__ is int:
             kernel = self._next(signature, kernel + 1, arrays, static)
         if kernel is not None:
-            found = kernel(*arrays)
+            self.latest = kernel
+            found = kernel(*self.lying(arrays))
             if found is not None:  # None: the memory does not suit it
                 return found
         return self.function(*arrays, **static)
+
+    def lying(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """The arrays as kernels read them: in row-major order."""
+        return [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays]
 
     def _next(self, signature: Any, came: int, arrays: Any, static: dict[str, Any]) -> Any:
         """What answers a signature that came for this time, if not NumPy."""
         if traces.on or (came == 1 and len(self.kernels) >= MOST):
             return None
+        if "kernels" not in loaders:  # while gradwalk is imported
+            return None
         if came < limits.first:
             self.kernels[signature] = came
             return None
         made = None
-        if all(a.__class__ is np.ndarray and a.dtype in FLOATS for a in arrays):
-            made = loaders["kernels"]().kernel(self.read, arrays, static)
+        plain = all(a.__class__ is np.ndarray and a.dtype in PLAIN for a in arrays)
+        if plain and any(a.dtype in FLOATS for a in arrays):
+            made = loaders["kernels"]().kernel(self.read, self.lying(arrays), static)
         self.kernels[signature] = made
         return made
 
@@ -139,12 +170,19 @@ class SingleCall:
             return pull(g, saved, dict(attrs))
 
         call = type(self)(rule)
-        is_large = self.is_large
+        limit, reads, array = self.limit, self.reads, np.ndarray
 
         def native_pull(g: Any, saved: dict[str, Any], attrs: dict[str, Any]) -> Any:
-            if g.__class__ is not np.ndarray or not is_large((g, *saved.values())):
+            if g.__class__ is not array:
                 return pull(g, saved, attrs)
-            names = tuple([n for n, value in saved.items() if value.__class__ is np.ndarray])
+            least = getattr(limits, limit)
+            if g.size < least:
+                for value in saved.values():
+                    if value.__class__ is array and value.size >= least:
+                        break
+                else:
+                    return pull(g, saved, attrs)
+            names = tuple([n for n, value in saved.items() if value.__class__ in reads])
             others = tuple([pair for pair in saved.items() if pair[0] not in names])
             arrays = [saved[name] for name in names]
             return call(g, *arrays, names=names, others=others, attrs=tuple(attrs.items()))
@@ -152,40 +190,80 @@ class SingleCall:
         return native_pull
 
 
-class ProductCall(SingleCall):
-    """A function that multiplies matrices. BLAS reads a transposed matrix where it lies, so the
-    kernels do as well; other memory, such as heads of attention side by side, stays with NumPy."""
+class ElementwiseCall(SingleCall):
+    """A function of arrays and numbers, element by element. NumPy reads arrays that do not lie in
+    row-major order where they lie, which takes less time than to copy them."""
 
-    def __init__(
-        self, function: Callable[..., Any], read: Callable[..., Any] | None = None
-    ) -> None:
-        def turning(*arrays: Any, turned: tuple[bool, ...] = (), **static: Any) -> Any:
-            return function(*(_turned_back(arrays, turned) if turned else arrays), **static)
-
-        super().__init__(turning)
-
-    @staticmethod
-    def is_large(arrays: Iterable[Any]) -> bool:
-        """Whether a kernel may pay: any array is large."""
-        least = limits.least
-        for array in arrays:  # noqa: SIM110, a generator costs every small product more
-            if array.__class__ is np.ndarray and array.size >= least:
-                return True
-        return False
+    reads = (np.ndarray, float)
 
     def answer(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
-        turned = tuple([
-            not a.flags.c_contiguous and a.ndim > 1 and a.mT.flags.c_contiguous for a in arrays
-        ])  # fmt: skip
-        lying = _turned_back(arrays, turned)
-        if not all(a.flags.c_contiguous for a in lying):
+        dtype: Any = None
+        for a in arrays:
+            if a.__class__ is np.ndarray:
+                if not a.flags.c_contiguous:
+                    return self.function(*arrays, **static)
+                dtype = a.dtype if a.dtype in FLOATS else dtype
+        if dtype is None:
             return self.function(*arrays, **static)
-        return super().answer(lying, {"turned": turned, **static})
+        # A number is read when the kernel runs: another one needs no new kernel.
+        arrays = [constant(a, dtype) if a.__class__ in (int, float) else a for a in arrays]
+        return super().answer(arrays, static)
 
 
-def _turned_back(arrays: Sequence[Any], turned: Sequence[bool]) -> list[Any]:
-    """Arrays, some of them transposed."""
-    return [a.mT if t else a for a, t in zip(arrays, turned, strict=True)]
+class ArithmeticCall(ElementwiseCall):
+    """One quick pass in NumPy."""
+
+    limit = "least_arithmetic"
+
+
+class ForwardCall(SingleCall):
+    """Of an op whose rule returns views, which need no kernel."""
+
+    def pulling(self, pull: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+        return pull
+
+
+class StridedCall(SingleCall):
+    """A function whose kernels read and write arrays where they lie."""
+
+    def answer(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
+        signature = [(a.shape, a.dtype, a.flags.c_contiguous or a.strides) for a in arrays]
+        return self.answer_as((*signature, *static.items()), arrays, static)
+
+    def lying(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        return arrays
+
+
+class RepeatedCall(StridedCall):
+    """A function of arrays alone that is called time and again for arrays alike: it tries the
+    kernel of the last call before it asks for their signature."""
+
+    def answer(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
+        if self.latest is not None:
+            found = self.latest(*arrays)
+            if found is not None:
+                return found
+        return super().answer(arrays, static)
+
+
+class ProductCall(StridedCall):
+    """A function that multiplies matrices. BLAS reads transposed matrices, and matrices side by
+    side such as heads of attention, where they lie, so the kernels do as well; other memory stays
+    with NumPy."""
+
+    def answer(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
+        for a in arrays:
+            if not a.flags.c_contiguous and a.itemsize not in a.strides[-2:]:
+                return self.function(*arrays, **static)
+        return super().answer(arrays, static)
+
+
+KINDS = {
+    ProductCall: PRODUCTS,
+    ArithmeticCall: ARITHMETIC,
+    ElementwiseCall: ELEMENTWISE,
+    ForwardCall: FORWARDS,
+}
 
 
 def _native(op: Op) -> SingleCall:
@@ -195,9 +273,11 @@ def _native(op: Op) -> SingleCall:
         return op.forward(*arrays, **attrs)
 
     # What a rule needs from the forward, only the forward itself returns.
-    kind = ProductCall if op.name in PRODUCTS else SingleCall
+    kind = next((kind for kind, names in KINDS.items() if op.name in names), SingleCall)
     return kind(forward, forward if op.residuals else op)
 
 
 for _name in OPS:
     TABLE[_name].native = _native(TABLE[_name])
+for _part in PARTS:
+    _part.native = RepeatedCall(_part.function)

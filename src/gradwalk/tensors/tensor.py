@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import warnings
 import weakref
 from collections.abc import Callable
 from types import CodeType
@@ -23,20 +22,18 @@ from gradwalk.ops.core.dtypes import (
     category,
     get_default_dtype,
     has_gradients,
-    is_complex_dtype,
     part_of,
 )
 from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
-from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
+from gradwalk.ops.elementwise.choice import equal
+from gradwalk.ops.shape.reshaping import clone, reshape_to, sizes_of
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
 from gradwalk.tensors import apply, quick
 from gradwalk.tensors.apply import refresh, row_major, wrap
 from gradwalk.tensors.conversions import Conversions, are_sizes
-from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
-from gradwalk.tensors.moving import move
 from gradwalk.tensors.properties import Properties
 
 
@@ -83,7 +80,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         elements: Any = data[0] if data else ()
         kind = get_default_dtype()
         if are_sizes(data):
-            elements = np.zeros(data, kind)
+            elements = np.zeros(sizes_of(data), kind)
         elif len(data) > 1:
             raise TypeError("Tensor(...) takes sizes or one block of numbers, not several")
         elif isinstance(elements, Tensor):
@@ -128,7 +125,11 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
             if array is None:
                 return f"tensor({self._array!r})"
         suffixes = [] if self.is_cpu else [f"device={str(self.device)!r}"]
-        plain = (get_default_dtype(), np.dtype(np.int64), np.dtype(np.bool_))
+        # The elements tell integers and booleans from floats; without any, the dtype does.
+        plain = (
+            get_default_dtype(),
+            *((np.dtype("int64"), np.dtype("bool")) if array.size else ()),
+        )
         if (part_of(self.dtype) if array.size else self.dtype) not in plain:
             suffixes.append(f"dtype=gradwalk.{self.dtype.name}")
         if self._node is not None:
@@ -397,7 +398,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     def __contains__(self, element: Any) -> bool:
         self._leaves_as("`in`")
-        return bool((self.detach() == element).any())
+        return bool(equal(self.detach(), element).any())
 
     # -- copies and dtypes -------------------------------------------------------------------------
 
@@ -438,37 +439,10 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         self._need_leaf("pickled", ".detach()")
         return _unpickle, (type(self), self._shared(), self._requires_grad, self._label)
 
-    def to(self, *args: Any, **keywords: Any) -> Tensor:
-        """Another dtype or device: `to(dtype)`, `to("cuda")`, `to("cuda", dtype)`, `to(tensor)`.
-
-        Itself if nothing changes; with `copy`, always a copy. Gradients flow back to where this is.
-        """
-        wanted, where, copy = read_to(args, keywords)
-        moved = self if where is None else move(self, where)
-        if wanted is None or wanted == self.dtype:
-            return moved.clone() if copy and moved is self else moved
-        category(wanted)
-        if is_complex_dtype(self.dtype) and wanted.kind not in "cb":
-            warnings.warn("a complex tensor loses its imaginary part here", stacklevel=2)
-            moved = moved.real
-        return cast(moved, dtype=wanted)
-
-    def type_as(self, other: Tensor) -> Tensor:
-        """This in the dtype of `other`, on its device."""
-        return self.to(other)
-
-    def cpu(self) -> Tensor:
-        """On the CPU; itself if it is there."""
-        return self.to("cpu")
-
-    def cuda(self, device: Any = None) -> Tensor:
-        """On a GPU; itself if it is there."""
-        return self.to("cuda" if device is None else device)
-
     def view(self, *sizes: Any, size: Any = None) -> Tensor:
-        """Another shape on the same memory, or an error if that needs a copy."""
+        """Another shape, or the bytes as another dtype, on the same memory; never a copy."""
         if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
-            raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
+            return self._shown_as(sizes[0])
         viewed = reshape_to(self, *sizes, shape=size)
         if viewed._array.size and not np.shares_memory(viewed._array, self._array):
             raise RuntimeError(

@@ -1,5 +1,5 @@
 """Windows of signals under the names of `torch.signal`."""
 
-from gradwalk.tensors import signal_windows as windows
+from gradwalk.signal import windows as windows
 
 __all__ = ["windows"]

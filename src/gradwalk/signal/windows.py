@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from gradwalk.signal.window_functions import made_window
 from gradwalk.tensors.leaves import LeafOptions, makes_leaf
-from gradwalk.tensors.window_functions import made_window
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
