@@ -13,17 +13,22 @@ from gradwalk.engine.transforms import (
     jacfwd,
     jacrev,
     jvp,
+    linearize,
     value_and_grad,
     vjp,
 )
-from gradwalk.nn.functional_call import functional_call, stack_module_state
+from gradwalk.nn.functional_call import (
+    functional_call,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
 
 if TYPE_CHECKING:
     from gradwalk.batching.vmap import vmap
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "stack_module_state", "vjp", "vmap",
+    "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
 
 

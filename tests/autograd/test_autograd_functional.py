@@ -107,3 +107,36 @@ def test_models_are_stacked() -> None:
     parameters, buffers = gw.func.stack_module_state(models)
     assert parameters["weight"].shape == (2, 3) and parameters["weight"].requires_grad
     assert buffers["running_mean"].shape == (2, 3)
+
+
+def _apart(x: Any) -> Any:
+    """A result that requires a gradient, and does not depend on x."""
+    return x.long().float().requires_grad_().clone()
+
+
+@pytest.mark.parametrize("name", ["jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"])
+def test_strict_finds_what_does_not_depend_on_the_inputs(name: str) -> None:
+    function = getattr(gw.autograd.functional, name)
+    second = name in ("hessian", "hvp", "vhp")
+    x, one = gw.tensor([1.5, 2.5]), gw.ones(2)
+    direction = () if name in ("jacobian", "hessian") else (one,)
+    wrong = [lambda x: x.detach().sum() if second else x.detach()]
+    wrong.append(lambda x: _apart(x).sum() if second else _apart(x))
+    if second:
+        wrong.append(lambda x: (3 * x).sum())  # its gradient is constant
+    for func in wrong:
+        with pytest.raises(RuntimeError, match=r"strict=True: .* does not depend on input 0"):
+            function(func, x, *direction, strict=True)
+        derivative = function(func, x, *direction)
+        derivative = derivative[1] if direction else derivative
+        assert not derivative.any()
+
+
+def test_a_graph_is_created_inside_no_grad() -> None:
+    x = gw.tensor([1.0, 2.0], requires_grad=True)
+    with gw.no_grad():
+        matrix = gw.autograd.functional.jacobian(lambda x: x**2, x, create_graph=True)
+    (slope,) = gw.autograd.grad(matrix.sum(), x)
+    assert slope.tolist() == [2.0, 2.0]
+    with pytest.raises(RuntimeError, match="the derivative does not depend on the inputs"):
+        gw.autograd.functional.jacobian(lambda x: 2 * x, x, create_graph=True, strict=True)

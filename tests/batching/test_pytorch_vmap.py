@@ -23,7 +23,8 @@ STATISTICS = "running statistics that the samples share would be written by each
 REFUSED = {
     **dict.fromkeys(
         ("argwhere", "bincount", "histc", "index_put", "masked_select", "nn.functional.one_hot",
-         "nonzero", "nonzero_static", "repeat_interleave", "unique", "unique_consecutive"), SHAPES,
+         "nonzero", "nonzero_static", "repeat_interleave", "to_sparse", "unique",
+         "unique_consecutive"), SHAPES,
     ),
     **dict.fromkeys(
         ("cov", "histogram", "index_reduce", "linalg.pinv", "linspace", "logspace", "nanquantile",
@@ -35,7 +36,8 @@ REFUSED = {
     ),
     **dict.fromkeys(("as_strided", "as_strided_copy"), MEMORY),
     **dict.fromkeys(
-        ("native_batch_norm", "nn.functional.batch_norm", "nn.functional.instance_norm"),
+        ("_native_batch_norm_legit", "native_batch_norm", "nn.functional.batch_norm",
+         "nn.functional.instance_norm"),
         STATISTICS,
     ),
 }  # fmt: skip
@@ -43,7 +45,8 @@ REFUSED = {
 WRONG_IN_PYTORCH = {("index_fill", "others")}
 WITHOUT_TENSORS = {
     "scalar_tensor", *(name for name in NAMES if name.startswith("signal.")),
-    "arange", "broadcast_shapes", "empty", "eye", "full", "ones", "rand", "randint", "randn",
+    "arange", "broadcast_shapes", "empty", "empty_permuted", "empty_strided", "eye", "full", "ones",
+    "rand", "randint", "randn",
     "tril_indices", "triu_indices", "zeros",
 }  # fmt: skip
 NOT_COMPARED = {
@@ -54,6 +57,9 @@ NOT_COMPARED = {
     "special.bessel_j0",
     "special.bessel_j1",  # PyTorch's have errors of 2e-7
     "histogramdd",  # PyTorch's vmap has none
+    "resize_",
+    "resize_as_",  # a sample has no memory of its own: refused
+    "zero_",  # its gradient is 0; inside vmap the result does not require one
     "select_scatter",  # PyTorch's gradient of src is too large by the length of the dimension
     *COMPLEX.split(),
     "linalg.eig",

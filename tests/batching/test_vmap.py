@@ -225,3 +225,30 @@ def test_nested_levels_draw_as_each_says() -> None:
     )
     drawn = np.array(function(gw.ones(5, 4)).tolist())
     assert (drawn == drawn[:, :1]).all() and len(set(drawn[:, 0])) == 5
+
+
+def test_a_custom_function_takes_tensors_in_containers() -> None:
+    """A batched tensor in a list left the vmap as it was."""
+    seen = []
+
+    class Combined(gw.autograd.Function):
+        @staticmethod
+        def forward(x: Any, others: Any, shape: Any) -> Any:
+            return x * others["factor"][0] + others["term"]
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+            seen.append(in_dims)
+            return Combined.apply(*args), 0
+
+    def function(x: Any, y: Any) -> Any:
+        return Combined.apply(x, {"factor": [y], "term": gw.ones(2)}, (2, None))
+
+    x = gw.arange(6.0).reshape(3, 2)
+    assert gw.vmap(function)(x, x + 1).tolist() == (x * (x + 1) + 1).tolist()
+    assert seen == [(0, {"factor": [0], "term": None}, (None, None))]
+    assert gw.vmap(lambda x: x * 2, out_dims=(1,))(x).tolist() == (x * 2).T.tolist()

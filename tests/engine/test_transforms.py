@@ -69,6 +69,9 @@ WITH_TORCH: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "jvp of matmul": lambda f, t: f.jvp(lambda m, x: m @ x, (t(M), t(X)), (t(M) * 2, t(Y))),
     "jacrev": lambda f, t: f.jacrev(lambda x: x.sin() * x.sum())(t(X)),
+    "jacrev with others": lambda f, t: f.jacrev(lambda x: (x.sin(), x.sum()), has_aux=True)(t(X)),
+    "jacrev in chunks": lambda f, t: f.jacrev(lambda x: x.sin(), chunk_size=2)(t(X)),
+    "jacfwd with others": lambda f, t: f.jacfwd(lambda x: (x.sin(), x.sum()), has_aux=True)(t(X)),
     "jacrev of a matrix": lambda f, t: f.jacrev(lambda m: m @ m.T)(t(M)),
     "jacrev of both": lambda f, t: f.jacrev(lambda x, y: x * y, (0, 1))(t(X), t(Y)),
     "jacrev of a dict": lambda f, t: f.jacrev(lambda p: p["x"] * p["y"].sum())(
@@ -353,3 +356,57 @@ MISTAKES: list[tuple[Callable[[], Any], Any, str]] = [
 def test_mistakes_are_explained(wrong: Callable[[], Any], error: Any, message: str) -> None:
     with pytest.raises(error, match=f"(?s){message}"):
         wrong()
+
+
+def test_a_gradient_by_the_cotangent() -> None:
+    """`vjp`'s pull is a function of its cotangent too, which may itself be differentiated."""
+    x, y = gw.tensor(0.3), gw.tensor(2.0)
+    _, pull = gw.vjp(gw.sin, x)
+    slope = gw.grad(lambda y: pull(y)[0])(y)
+    assert slope.item() == pytest.approx(np.cos(0.3))
+    cotangent = gw.tensor(2.0, requires_grad=True)
+    pull(cotangent)[0].backward()
+    assert cotangent.grad.item() == pytest.approx(np.cos(0.3))
+    with gw.no_grad():
+        assert not pull(cotangent)[0].requires_grad
+    tied = gw.tensor(0.3, requires_grad=True)
+    out, pull = gw.vjp(gw.sin, tied)
+    with gw.no_grad():
+        assert not pull(y)[0].requires_grad
+    (again,) = gw.autograd.grad(out, tied)
+    assert again.item() == pytest.approx(np.cos(0.3))
+
+
+@pytest.mark.parametrize("transform", [gw.jacrev, gw.jacfwd])
+def test_jacobians_with_aux(transform: Any) -> None:
+    x = gw.tensor([1.0, 2.0])
+    matrix, aux = transform(lambda x: (x**2, {"twice": x * 2}), has_aux=True)(x)
+    assert matrix.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    assert aux["twice"].tolist() == [2.0, 4.0]
+    with pytest.raises(TypeError, match="returns a tuple"):
+        transform(lambda x: x, has_aux=True)(x)
+    with pytest.raises(ValueError, match="no tensor"):
+        transform(lambda x: ())(x)
+    with pytest.raises(ValueError, match="names no argument"):
+        transform(lambda x: x, ())(x)
+    with pytest.raises(ValueError, match="twice"):
+        transform(lambda x, y: x * y, (0, -2))(x, x)
+
+
+def test_linearize() -> None:
+    runs = []
+
+    def function(x: Any, y: Any) -> Any:
+        runs.append(x)
+        return {"product": x * y, "sine": x.sin()}
+
+    x, y = gw.tensor([0.5, 1.0]), gw.tensor([2.0, 3.0])
+    value, push = gw.func.linearize(function, x, y)
+    for direction in ([1.0, 0.0], [0.5, -2.0]):
+        tangents = (gw.tensor(direction), gw.tensor([1.0, 1.0]))
+        expected_value, expected = gw.jvp(function, (x, y), tangents)
+        moved = push(*tangents)
+        for name in ("product", "sine"):
+            assert value[name].tolist() == expected_value[name].tolist()
+            assert moved[name].tolist() == pytest.approx(expected[name].tolist())
+    assert len(runs) == 3  # once by itself, twice by jvp

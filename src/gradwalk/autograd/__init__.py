@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradwalk.autograd import function as function
 from gradwalk.autograd import functional as functional
+from gradwalk.autograd import graph as graph
 from gradwalk.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from gradwalk.engine.function import Function, once_differentiable
 from gradwalk.engine.gradients import backward, grad
@@ -24,6 +25,7 @@ __all__ = [
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "graph",
     "inference_mode",
     "no_grad",
     "once_differentiable",

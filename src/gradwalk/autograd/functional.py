@@ -7,10 +7,13 @@ a tuple of tensors, and results are detached unless `create_graph`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gradwalk.engine import transforms
+from gradwalk.engine.modes import enable_grad
 from gradwalk.engine.tree import leaves, mapped
+from gradwalk.graph.order import inputs_first
 from gradwalk.tensors.creation import ones_like
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -37,7 +40,9 @@ def jacobian(
         raise ValueError(f"strategy is 'reverse-mode' or 'forward-mode', not {strategy!r}")
     transform = transforms.jacrev if strategy == "reverse-mode" else transforms.jacfwd
     points, which = _points(inputs, create_graph)
-    return _result(transform(_checked(func, strict), which)(*points), create_graph)
+    with _recording(create_graph):
+        matrix = transform(_checked(func, strict), which)(*points)
+    return _result(matrix, create_graph, strict)
 
 
 def hessian(
@@ -56,8 +61,10 @@ def hessian(
             [ 0., 12.]])
     """
     points, which = _points(inputs, create_graph)
-    gradient = transforms.grad(_checked(func, strict), which)
-    return _result(transforms.jacrev(gradient, which)(*points), create_graph)
+    with _recording(create_graph):
+        gradient = _checked(transforms.grad(_checked(func, strict), which), strict, "the gradient")
+        matrix = transforms.jacrev(gradient, which)(*points)
+    return _result(matrix, create_graph, strict)
 
 
 def vjp(
@@ -65,9 +72,10 @@ def vjp(
 ) -> tuple[Any, Any]:
     """The value of `func`, and `v` times its Jacobian."""
     points, which = _points(inputs, create_graph)
-    value, pull = transforms.vjp(_checked(func, strict), *points)
-    pulled = pull(_direction("vjp", v, value))
-    return _result((value, pulled[0] if which == 0 else pulled), create_graph)
+    with _recording(create_graph):
+        value, pull = transforms.vjp(_checked(func, strict), *points)
+        pulled = pull(_direction("vjp", v, value))
+    return _result((value, pulled[0] if which == 0 else pulled), create_graph, strict)
 
 
 def jvp(
@@ -76,7 +84,9 @@ def jvp(
     """The value of `func`, and its Jacobian times `v`."""
     points, _ = _points(inputs, create_graph)
     directions, _ = _points(_direction("jvp", v, inputs), True)
-    return _result(transforms.jvp(_checked(func, strict), points, directions), create_graph)
+    with _recording(create_graph):
+        moved = transforms.jvp(_checked(func, strict), points, directions)
+    return _result(moved, create_graph, strict)
 
 
 def hvp(
@@ -91,9 +101,11 @@ def hvp(
     """
     points, which = _points(inputs, create_graph)
     directions, _ = _points(_direction("hvp", v, inputs), True)
-    function = _checked(func, strict)
-    moved = transforms.hvp(function, points, directions)
-    return _result((function(*points), moved[0] if which == 0 else moved), create_graph)
+    with _recording(create_graph):
+        both = transforms.grad(_checked(func, strict), tuple(range(len(points))))
+        moved = transforms.jvp(_checked(both, strict, "the gradient"), points, directions)[1]
+        value = func(*points)
+    return _result((value, moved[0] if which == 0 else moved), create_graph, strict)
 
 
 # The Hessian is symmetric, so both products are the same numbers.
@@ -117,19 +129,38 @@ def _direction(name: str, v: Any, of: Any) -> Any:
     return mapped(ones_like, of)
 
 
-def _checked(func: Function, strict: bool) -> Function:
-    """`func`; with `strict`, an output that does not depend on the inputs is an error."""
+def _recording(create_graph: bool) -> AbstractContextManager[Any]:
+    """A graph of the result is made inside `no_grad` too."""
+    return enable_grad() if create_graph else nullcontext()
+
+
+def _checked(func: Function, strict: bool, what: str = "an output") -> Function:
+    """`func`; with `strict`, a result that does not depend on every input is an error."""
     if not strict:
         return func
 
     def checked(*inputs: Any) -> Any:
         result = func(*inputs)
-        if not all(t.requires_grad for t in leaves(result)):
-            raise RuntimeError("strict=True: an output does not depend on the inputs")
+        ends = [leaf._node or leaf for leaf in leaves(inputs)]
+        for tensor in leaves(result):
+            reached = set(inputs_first([tensor._node or tensor], set(ends)))
+            for number, end in enumerate(ends):
+                if not tensor.requires_grad or end not in reached:
+                    raise RuntimeError(
+                        f"strict=True: {what} of the function does not depend on input {number}.\n"
+                        "Fix: strict=False, which takes the derivative for 0."
+                    )
         return result
 
     return checked
 
 
-def _result(tree: Any, create_graph: bool) -> Any:
-    return tree if create_graph else mapped(lambda t: t.detach(), tree)
+def _result(tree: Any, create_graph: bool, strict: bool) -> Any:
+    if not create_graph:
+        return mapped(lambda t: t.detach(), tree)
+    if strict and not all(tensor.requires_grad for tensor in leaves(tree)):
+        raise RuntimeError(
+            "strict=True and create_graph=True: the derivative does not depend on the inputs.\n"
+            "Fix: strict=False, or inputs that require a gradient."
+        )
+    return tree

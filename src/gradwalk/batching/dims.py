@@ -33,6 +33,13 @@ def flat_dims(what: str, where: str, dims: Dims, tree: Any) -> list[int | None]:
     return [d for k in keys for d in flat_dims(what, f"{where}[{k!r}]", given[k], tree[k])]
 
 
+def flat_out_dims(what: str, dims: Dims, result: Any) -> list[int | None]:
+    """The dimension for each tensor of a result; one tensor may have a tuple of one for it."""
+    if isinstance(dims, tuple) and len(dims) == 1 and hasattr(result, "_array"):
+        (dims,) = dims
+    return flat_dims(what, "the result", dims, result)
+
+
 def _is_sequence(thing: Any) -> bool:
     return isinstance(thing, (tuple, list))
 

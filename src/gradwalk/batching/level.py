@@ -341,13 +341,19 @@ class Level(Machine):
     def apply_function(self, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         """A custom Function on all samples, by its static method `vmap`; NotImplemented if its
         forward can run on batched tensors."""
-        lanes = [t._array.term if hasattr(t, "_array") else t for t in self.lifted(args)]
+        # Tensors in lists and dictionaries too, each with its dimension in the same place.
+        flat = self.lifted(leaves(args))
+        lanes = [t._array.term if hasattr(t, "_array") else t for t in flat]
         needed = current().grad_enabled and any(getattr(a, "requires_grad", False) for a in args)
         followed = any(hasattr(getattr(a, "inner", None), "_array") for a in lanes)
         if hasattr(function, "vmap") and not needed and not keywords:
             inner = [_followed(a).inner if a.__class__ is Lanes else a for a in lanes]
-            dims = tuple([0 if a.__class__ is Lanes and a.batched else None for a in lanes])
-            made, out_dims = function.vmap(VmapInfo(self.size, self.randomness), dims, *inner)
+            dims = [0 if a.__class__ is Lanes and a.batched else None for a in lanes]
+            made, out_dims = function.vmap(
+                VmapInfo(self.size, self.randomness),
+                rebuild(tuple(args), iter(dims)),
+                *rebuild(tuple(args), iter(inner)),
+            )
             out = flat_dims(f"{function.__name__}.vmap: out_dims", "the result", out_dims, made)
             parts = [self._rewrapped(t, d) for t, d in zip(leaves(made), out, strict=True)]
             return rebuild(made, iter(parts))

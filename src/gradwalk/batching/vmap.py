@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradwalk.batching.dims import Dims, flat_dims, from_front, to_front
+from gradwalk.batching.dims import Dims, flat_dims, flat_out_dims, from_front, to_front
 from gradwalk.batching.errors import VmapError
 from gradwalk.batching.lanes import spread
 from gradwalk.batching.level import Level, tensor_of
@@ -74,7 +74,7 @@ def vmap(
         switch(level=level)
         try:
             result = function(*rebuild(args, iter(inside)), **keywords)
-            out = flat_dims(f"vmap({name}): out_dims", "the result", out_dims, result)
+            out = flat_out_dims(f"vmap({name}): out_dims", out_dims, result)
             mapped = {id(s): (t, d) for s, t, d in zip(inside, tensors, dims, strict=True)}
             made = []
             for r, d in zip(leaves(result), out, strict=True):
@@ -208,7 +208,7 @@ def _outside(name: str, level: Level, result: Any, dim: int | None) -> Any:
 
 def _joined(what: str, parts: Sequence[Any], out_dims: Dims) -> Any:
     """The results of chunks, as one."""
-    dims = flat_dims(what, "the result", out_dims, parts[0])
+    dims = flat_out_dims(what, out_dims, parts[0])
     columns = zip(*[leaves(part) for part in parts], strict=True)
     joined = [
         column[0] if dim is None else cat(column, dim)

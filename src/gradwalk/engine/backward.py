@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from gradwalk.engine.hooks import Wrap, run_hooks
 from gradwalk.engine.pull import pull
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import caller
+from gradwalk.ops.elementwise.arithmetic import add
+
+_LARGE = 1 << 16  # elements from which a sum may have a kernel (tensors/single_calls.py)
 
 
 def walk(
@@ -99,7 +104,8 @@ def _arrive(
         before += g
         total = before
     else:
-        total = before + g
+        large = before.__class__ is np.ndarray and before.size >= _LARGE
+        total = add(before, g) if large else before + g
         if not graph and total.ndim:
             ours.add(key)
     if node.many:

@@ -114,7 +114,9 @@ class _FunctionOp:
 
 def _restore(node: Any) -> tuple[Any, ...]:
     """The saved tensors, tied to the graph again."""
-    return tuple(restored(node) for restored in node.saved.get("tensors", ()))
+    saved = node.saved
+    restore, arrays = saved.get("tensors", ()), saved.get("saved_tensors", ())
+    return tuple(restored(node, array) for restored, array in zip(restore, arrays, strict=True))
 
 
 class Function:
@@ -228,7 +230,9 @@ class Function:
         node.saved = {}
         if context._to_save:
             node.saved["tensors"] = [_kept(t, args, outputs) for t in context._to_save]
-            node.saved["saved_tensors"] = tuple(t._array for t in context._to_save if t is not None)
+            node.saved["saved_tensors"] = tuple(
+                None if t is None else t._array for t in context._to_save
+            )
         context._to_save = ()
         if state.here.listener is not None:
             state.here.listener(node)
@@ -257,22 +261,24 @@ def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Co
     return tensor
 
 
-def _kept(tensor: Any, args: tuple[Any, ...], outputs: list[Any]) -> Callable[[Any], Any]:
-    """A function that restores a saved tensor of a node, without a reference to that tensor.
+def _kept(tensor: Any, args: tuple[Any, ...], outputs: list[Any]) -> Callable[..., Any]:
+    """A function of a node and a saved array that restores the tensor, without a reference to it.
 
     A tensor of this graph would refer back to its own node, and one of a checkpointed region
     belongs to another run.
     """
     if tensor is None:
-        return lambda node: None
-    array = tensor._array
+        return lambda node, array: None
     for index, output in enumerate(outputs):
         if tensor is output:
-            return lambda node: gradients.wrap(array, node, index)
+            return lambda node, array: gradients.wrap(array, node, index)
     for index, argument in enumerate(args):
         if tensor is argument:
-            return lambda node: gradients.wrap(array, node.inputs[index], node.picks[index])
-    return lambda node: tensor
+            return lambda node, array: gradients.wrap(array, node.inputs[index], node.picks[index])
+    if not tensor.requires_grad:
+        return lambda node, array: gradients.wrap(array)
+    own, pick = tensor.grad_fn or tensor, tensor._index
+    return lambda node, array: gradients.wrap(array, own, pick)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

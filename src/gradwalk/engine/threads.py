@@ -33,6 +33,15 @@ def set_num_threads(count: int) -> None:
         tell(count)
 
 
+def set_num_interop_threads(count: int) -> None:
+    """Accepted for PyTorch's programs: operations run one after another."""
+
+
+def get_num_interop_threads() -> int:
+    """1: operations run one after another."""
+    return 1
+
+
 def get_num_threads() -> int:
     """The threads that matrix products run on."""
     return max((library.get_num_threads() for library in _libraries().lib_controllers), default=1)

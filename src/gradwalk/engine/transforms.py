@@ -36,6 +36,8 @@ class _TransformRun:
     def __init__(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any],
                  argnums: tuple[int, ...], has_aux: bool) -> None:  # fmt: skip
         recording = state.here.grad_enabled  # inside no_grad nothing is tied to the outer graph
+        if len({number % len(args) for number in argnums if args}) != len(argnums):
+            raise ValueError(f"argnums {argnums} names one of {len(args)} argument(s) twice")
         arguments = list(args)
         with enable_grad():
             for number in argnums:
@@ -44,6 +46,10 @@ class _TransformRun:
             result = function(*arguments, **keywords)
         self.aux = None
         if has_aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError(
+                    f"has_aux=True: the function returns a tuple (result, aux), not {_what(result)}"
+                )
             result, self.aux = result
         self.result = result
         self.outputs = [_checked_output(o) for o in leaves(result)]
@@ -65,22 +71,21 @@ class _TransformRun:
         keep_freed_memory()
         arrived: dict[Any, Any] = {}
         roots = []
+        # The gradients are functions of the cotangents too, which may need a gradient themselves.
+        tied = self.graph or any(cotangent.requires_grad for cotangent in cotangents)
+        graph = tied and state.here.grad_enabled
         for output, cotangent in zip(self.outputs, cotangents, strict=True):
             if output.requires_grad:
-                seed = turned(cotangent if self.graph else cotangent._array)
+                seed = turned(cotangent if graph else cotangent._array)
                 roots.append((output.grad_fn or output, output._index, seed))
         ends = {i._node or i for i in self.inputs}
-        with enable_grad() if self.graph else no_grad(), np.errstate(all="ignore"):
+        with enable_grad() if graph else no_grad(), np.errstate(all="ignore"):
             walk(
                 roots, arrived.__setitem__, gradients.wrap, wanted=ends, stop=ends,
-                graph=self.graph, retain=retain or self.graph,
+                graph=graph, retain=retain or self.graph,
             )  # fmt: skip
-        return [self._gradient(turned(arrived.get(i._node or i)), i) for i in self.inputs]
-
-    def _gradient(self, g: Any, of: Any) -> Any:
-        if g is None:
-            return gradients.wrap(filled(of.shape, of.dtype, 0, of._array))
-        return g if self.graph else gradients.wrap(own_copy(g))
+        pulled = [turned(arrived.get(i._node or i)) for i in self.inputs]
+        return [_gradient(g, i, graph) for g, i in zip(pulled, self.inputs, strict=True)]
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangents of the inputs to tangents of the outputs, zeros where nothing arrives."""
@@ -98,6 +103,18 @@ class _TransformRun:
     def value(self) -> Any:
         """The result; detached if no outer transform needs its graph."""
         return self.result if self.graph else mapped(_released, self.result)
+
+
+def _gradient(g: Any, of: Any, graph: bool) -> Any:
+    """What arrived at an input, as a tensor of its own."""
+    if g is None:
+        return gradients.wrap(filled(of.shape, of.dtype, 0, of._array))
+    return g if graph else gradients.wrap(own_copy(g))
+
+
+def _what(result: Any) -> str:
+    several = isinstance(result, (tuple, list))
+    return f"a {type(result).__name__}" + (f" of {len(result)}" if several else "")
 
 
 def _at(args: tuple[Any, ...], number: int) -> Any:
@@ -141,8 +158,8 @@ def _checked_output(output: Any) -> Any:
 
 def _numbers(argnums: Argnums) -> tuple[int, ...]:
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    if len(set(numbers)) != len(numbers):
-        raise ValueError(f"argnums {numbers} names an argument twice")
+    if not numbers:
+        raise ValueError("argnums names no argument. Fix: an integer, or a tuple of them.")
     return numbers
 
 
@@ -227,9 +244,32 @@ def jvp(
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp takes tuples: jvp(f, (x,), (direction,))")
     run = _TransformRun(function, tuple(primals), {}, tuple(range(len(primals))), has_aux)
+    if not run.inputs or not run.outputs:
+        raise ValueError("jvp: the function takes and returns at least one tensor")
     listed = _matching("tangent", leaves(tangents), run.inputs)
     moved = rebuild(run.result, iter(run.push(listed)))
     return (run.value(), moved, run.aux) if has_aux else (run.value(), moved)
+
+
+def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
+    """The value, and a function from tangents of the arguments to those of the result.
+
+    `function` runs once, here; each call of what is returned is one forward sweep.
+
+    >>> import gradwalk as gw
+    >>> value, push = gw.func.linearize(lambda x: x**2, gw.tensor(3.0))
+    >>> push(gw.tensor(1.0)), push(gw.tensor(2.0))
+    (tensor(6.), tensor(12.))
+    """
+    run = _TransformRun(function, primals, {}, tuple(range(len(primals))), False)
+    if not run.inputs or not run.outputs:
+        raise ValueError("linearize: the function takes and returns at least one tensor")
+
+    def push_tangents(*tangents: Any) -> Any:
+        listed = _matching("tangent", leaves(tangents), run.inputs)
+        return rebuild(run.result, iter(run.push(listed)))
+
+    return run.value(), push_tangents
 
 
 def _matching(what: str, given: list[Any], expected: list[Any]) -> list[Any]:
@@ -248,7 +288,10 @@ def _matching(what: str, given: list[Any], expected: list[Any]) -> list[Any]:
     return listed
 
 
-def _refuse_complex(name: str, run: _TransformRun) -> None:
+def _check_outputs(name: str, run: _TransformRun) -> None:
+    """Raise unless there is something to differentiate, of real numbers."""
+    if not run.outputs:
+        raise ValueError(f"{name}: the function returned no tensor, so it has no Jacobian")
     if any(t.is_complex() for t in (*run.inputs, *run.outputs)):
         raise TypeError(
             f"{name}: one number per pair of elements does not describe how complex numbers "
@@ -256,8 +299,17 @@ def _refuse_complex(name: str, run: _TransformRun) -> None:
         )
 
 
-def jacrev(function: Function, argnums: Argnums = 0) -> Function:
+def jacrev(
+    function: Function,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: int | None = None,
+) -> Function:
     """The Jacobian, one reverse sweep per output element: shape (*output, *input).
+
+    With `has_aux`, `function` returns a pair, and the second of it is passed on. `chunk_size` is
+    PyTorch's: sweeps run one at a time.
 
     >>> import gradwalk as gw
     >>> gw.jacrev(lambda x: x**2)(gw.tensor([1.0, 2.0]))
@@ -267,8 +319,8 @@ def jacrev(function: Function, argnums: Argnums = 0) -> Function:
 
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = _TransformRun(function, args, keywords, _numbers(argnums), False)
-        _refuse_complex("jacrev", run)
+        run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
+        _check_outputs("jacrev", run)
         blocks = []
         for output, seeds in _unit_seeds(run.outputs):
             rows = [run.pull(seed, retain=True) for seed in seeds]
@@ -277,13 +329,16 @@ def jacrev(function: Function, argnums: Argnums = 0) -> Function:
                 for i, t in enumerate(run.inputs)
             ]
             blocks.append(_like_arguments(args, argnums, columns))
-        return rebuild(run.result, iter(blocks))
+        built = rebuild(run.result, iter(blocks))
+        return (built, run.aux) if has_aux else built
 
     return jacobian
 
 
-def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
+def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The Jacobian, one forward sweep per input element: shape (*output, *input).
+
+    With `has_aux`, `function` returns a pair, and the second of it is passed on.
 
     >>> import gradwalk as gw
     >>> gw.jacfwd(lambda x: x.sum())(gw.tensor([1.0, 2.0]))
@@ -292,8 +347,8 @@ def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
 
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = _TransformRun(function, args, keywords, _numbers(argnums), False)
-        _refuse_complex("jacfwd", run)
+        run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
+        _check_outputs("jacfwd", run)
         columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
         for variable, seeds in _unit_seeds(run.inputs):
             moved = [run.push(seed) for seed in seeds]
@@ -301,7 +356,8 @@ def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
                 block = _stacked([m[k] for m in moved], output, last=True)
                 columns[k].append(reshape(block, shape=(*output.shape, *variable.shape)))
         blocks = iter([_like_arguments(args, argnums, c) for c in columns])
-        return rebuild(run.result, blocks)
+        built = rebuild(run.result, blocks)
+        return (built, run.aux) if has_aux else built
 
     return jacobian
 
