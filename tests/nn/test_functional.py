@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
+import torch
 
 import gradwalk as gw
 from tests.batches import batched
@@ -450,9 +452,40 @@ def test_every_function_has_cases() -> None:
         "gumbel_softmax",
     }  # fmt: skip
     elsewhere = {  # tests/ops/samples*.py and test_pytorch_samples.py
-        "hardsigmoid", "pad", "pdist", "upsample_bilinear", "upsample_nearest",
+        "hardsigmoid", "multi_head_attention_forward", "pad", "pdist", "upsample_bilinear",
+        "upsample_nearest",
     }  # fmt: skip
-    assert set(F.__all__) == {case.name for case in CASES} | random | elsewhere
+    pools = {name for name in F.__all__ if name.endswith("_with_indices")}  # below
+    assert set(F.__all__) == {case.name for case in CASES} | random | elsewhere | pools
+
+
+POOLS = {
+    "max_pool1d_with_indices": ((2, 3, 8), (2,)),
+    "max_pool2d_with_indices": ((2, 3, 8, 6), (3, 2, 1)),
+    "max_pool3d_with_indices": ((2, 3, 4, 6, 4), (2,)),
+    "adaptive_max_pool1d_with_indices": ((2, 3, 8), (3,)),
+    "adaptive_max_pool2d_with_indices": ((2, 3, 8, 6), ((3, 2),)),
+    "adaptive_max_pool3d_with_indices": ((2, 3, 4, 6, 4), (2,)),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_pool_returns_where_its_maxima_are(name: str) -> None:
+    shape, options = POOLS[name]
+    x = np.random.default_rng(0).standard_normal(shape)
+    ours = getattr(F, name)(gw.tensor(x), *options)
+    theirs = getattr(torch.nn.functional, name)(torch.tensor(x), *options)
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_fractional_pool_returns_where_its_maxima_are(n: int) -> None:
+    x = gw.randn(1, 2, *(8,) * n)
+    pool = getattr(F, f"fractional_max_pool{n}d_with_indices")
+    out, indices = pool(x, 2, output_size=3)
+    picked = x.flatten(2).gather(2, indices.flatten(2)).reshape(out.shape)
+    np.testing.assert_array_equal(out, picked)
 
 
 @every_case

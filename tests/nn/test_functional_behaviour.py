@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from typing import Any
 
@@ -225,3 +226,91 @@ def test_softmax_without_dim_warns_and_takes_pytorchs(name: str) -> None:
         with pytest.warns(UserWarning, match="dim"):
             theirs = getattr(torch.nn.functional, name)(torch.tensor(x))
         np.testing.assert_allclose(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize(
+    "asked",
+    [{"size": (3, 4)}, {"size": (1, 20)}, {"size": (9, 13)}, {"scale_factor": (0.4, 1.7)}],
+    ids=str,
+)
+def test_antialiased_images(mode: str, corners: bool, asked: dict[str, Any]) -> None:
+    image = np.random.default_rng(0).normal(size=(2, 3, 9, 13))
+    found = []
+    for library in (gw, torch):
+        x = library.tensor(image, requires_grad=True)
+        y = library.nn.functional.interpolate(
+            x, mode=mode, align_corners=corners, antialias=True, **asked
+        )
+        (y * y).sum().backward()
+        found.append((y.detach().numpy(), x.grad.numpy()))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+ATTENTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "separate weights": {"use_separate_proj_weight": True},
+    "padding": {"key_padding_mask": [[False, True, False, False], [False, False, False, True]]},
+    "mask": {"attn_mask": [[0.0, -1.0, 0.5, 2.0]] * 3},
+    "without weights": {"need_weights": False},
+    "each head": {"average_attn_weights": False},
+    "keys that are given": {"static_k": (4, 4, 3), "static_v": (4, 4, 3)},
+}
+
+
+@pytest.mark.parametrize("case", ATTENTIONS)
+@pytest.mark.parametrize("extra", [False, True])
+def test_attention_of_given_weights(case: str, extra: bool) -> None:
+    results = []
+    for library in (gw, torch):
+        draw = np.random.default_rng(0)
+        tensor = lambda *shape, draw=draw, library=library: library.tensor(draw.normal(size=shape))
+        query, key, value = tensor(3, 2, 6), tensor(4, 2, 6), tensor(4, 2, 6)
+        packed, bias, out = tensor(18, 6), tensor(18), (tensor(6, 6), tensor(6))
+        more = (tensor(1, 1, 6), tensor(1, 1, 6)) if extra else (None, None)
+        options = {name: tensor(6, 6) for name in ("q_proj_weight", "k_proj_weight")}
+        options["v_proj_weight"] = tensor(6, 6)
+        for name, given in ATTENTIONS[case].items():
+            if isinstance(given, bool):
+                options[name] = given
+            else:
+                static = isinstance(given, tuple)
+                options[name] = (
+                    tensor(*given)
+                    if static
+                    else library.tensor(given).to(
+                        library.bool if name == "key_padding_mask" else library.float64
+                    )
+                )
+        if extra and case == "keys that are given":
+            return  # PyTorch refuses both
+        results.append(
+            library.nn.functional.multi_head_attention_forward(
+                query, key, value, 6, 2, packed, bias, *more, extra, 0.0, *out, **options
+            )
+        )
+    for ours, theirs in zip(*results, strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("lambd", [0.0, 0.25, 1.0, math.inf])
+def test_hardshrink_gives_plain_zeros(lambd: float) -> None:
+    values = [0.0, 0.25, -0.25, 1.0, -1.0, math.inf, -math.inf, math.nan]
+    expected = torch.tensor(values).hardshrink(lambd).tolist()
+    compiled = gw.compile(lambda x: F.hardshrink(x, lambd))
+    for found in (F.hardshrink(gw.tensor(values), lambd), compiled(gw.tensor(values))):
+        assert str(found.tolist()) == str(expected)  # the text tells -0.0 from 0.0
+    number = [gw.Value(v) for v in values[:-1]]
+    assert [gw.ops.TABLE["hardshrink"](v, lambd=lambd).data for v in number] == expected[:-1]
+
+
+def test_the_edge_of_hardshrink_in_half_precision() -> None:
+    x = [1.0, 0.3, -0.3, 0.5]
+    for name in ("float16", "bfloat16"):
+        expected = torch.nn.functional.hardshrink(torch.tensor(x, dtype=getattr(torch, name)), 0.3)
+        found = F.hardshrink(gw.tensor(x, dtype=getattr(gw, name)), 0.3)
+        assert found.float().tolist() == expected.float().tolist()

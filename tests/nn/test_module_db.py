@@ -126,3 +126,34 @@ def test_module_is_pytorchs(info: ModuleInfo) -> None:
             except Exception as error:
                 error.add_note(f"{sample.desc or sample.constructor_input}, training={training}")
                 raise
+
+
+# What PyTorch's layers refuse and ours answer: part of PyTorch's message -> why.
+ANSWERED = {
+    "RNN input dtype": "an operand of another dtype is promoted",
+    "expected scalar type": "the same",
+    "delta must be a float or int": "a complex delta gives a complex loss",
+}
+
+
+@pytest.mark.parametrize(
+    "info", [i for i in module_db if i.module_error_inputs_func], ids=lambda i: i.name
+)
+def test_what_pytorchs_layers_refuse_is_refused(info: ModuleInfo) -> None:
+    for training in (True, False):
+        mistakes = info.module_error_inputs_func(
+            info, device="cpu", dtype=torch.float64, requires_grad=False, training=training
+        )
+        for mistake in mistakes:
+            if any(part in str(mistake.error_regex) for part in ANSWERED):
+                continue
+            made, call = (
+                mistake.module_error_input.constructor_input,
+                mistake.module_error_input.forward_input,
+            )
+            with pytest.raises((TypeError, ValueError, IndexError, RuntimeError)):
+                layer = getattr(gw.nn, info.module_cls.__name__)(
+                    *ours(made.args), **ours(made.kwargs)
+                )
+                layer.double()(*ours(call.args), **ours(call.kwargs))
+                pytest.fail(f"{info.name} took {made.args}, {made.kwargs}")

@@ -439,7 +439,7 @@ def test_running_statistics_follow_pytorchs_over_batches() -> None:
 
 CONTAINERS = {
     "Buffer", "DataParallel", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict",
-    "ParameterList", "UninitializedBuffer", "UninitializedParameter",
+    "ParameterList", "RNNBase", "UninitializedBuffer", "UninitializedParameter",
 }  # fmt: skip
 # Kept by PyTorch for programs of its first years.
 OLD_ARGUMENTS = {"size_average", "reduce", "min_value", "max_value"}

@@ -4,6 +4,7 @@ Each family of layers lists its public names in its own `__all__`.
 """
 # ruff: noqa: F403
 
+from gradwalk.nn import attention as attention
 from gradwalk.nn import functional as functional
 from gradwalk.nn import init as init
 from gradwalk.nn import parallel as parallel

@@ -23,6 +23,7 @@ def declared(cls: type[C]) -> type[C]:
     no `dataclasses.dataclass`, because compiled functions treat one as a tree of arguments.
     """
     parameters: dict[str, inspect.Parameter] = dict(getattr(cls, "_declared", {}))
+    unstored: set[str] = set(getattr(cls, "_unstored", ()))
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     for name, annotation in inspect.get_annotations(cls, eval_str=True).items():
         if annotation is KW_ONLY:
@@ -31,6 +32,7 @@ def declared(cls: type[C]) -> type[C]:
             default = vars(cls).get(name, inspect.Parameter.empty)
             if isinstance(annotation, InitVar):
                 annotation = annotation.type
+                unstored.add(name)
             parameters[name] = inspect.Parameter(name, kind, default=default, annotation=annotation)
             if name in vars(cls):
                 delattr(cls, name)  # only instances have options
@@ -55,6 +57,7 @@ def declared(cls: type[C]) -> type[C]:
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     cls.__init__ = constructor  # type: ignore[method-assign]
     cls._declared = parameters  # type: ignore[attr-defined]
+    cls._unstored = unstored  # type: ignore[attr-defined]
     return cls
 
 

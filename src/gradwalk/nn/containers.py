@@ -193,6 +193,9 @@ class _Keyed(Module):
     def __len__(self) -> int:
         return len(self._keyed())
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self))
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._keyed())
 

@@ -22,36 +22,52 @@ def functional_call(
     """The result of a module whose parameters and buffers are the given tensors, by dotted name.
 
     Those that are not given keep their own, unless `strict`. With `tie_weights` a tensor also
-    stands for the other names of a tied parameter.
+    stands for the other names of a tied parameter. What the module assigns to a name, as
+    `self.mean = self.mean + 1`, is put into the given dict; the module keeps its own.
 
     >>> import gradwalk as gw
     >>> layer = gw.nn.Linear(2, 1, bias=False)
     >>> gw.func.functional_call(layer, {"weight": gw.ones(1, 2)}, gw.tensor([3.0, 4.0]))
     tensor([7.])
     """
-    dicts = parameter_and_buffer_dicts
+    found = parameter_and_buffer_dicts
+    dicts: list[Any] = [found] if isinstance(found, Mapping) else list(found)
     given: dict[str, Any] = {}
-    for one in [dicts] if isinstance(dicts, Mapping) else dicts:
+    for one in dicts:
         twice = given.keys() & one.keys()
         if twice:
             raise ValueError(f"functional_call: {', '.join(sorted(twice))} is given twice")
         given |= one
     inputs = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _swapped(module, given, tie_weights, strict):
-        return module(*inputs, **(kwargs or {}))
+    assigned: dict[str, Any] = {}
+    with _swapped(module, given, tie_weights, strict, assigned):
+        result = module(*inputs, **(kwargs or {}))
+    for one in dicts:
+        for name in assigned.keys() & one.keys():
+            one[name] = assigned[name]
+    return result
 
 
 @contextmanager
-def _swapped(module: Module, given: dict[str, Any], tie: bool, strict: bool) -> Iterator[None]:
-    """Put tensors in the place of those of a module, and back at the end."""
+def _swapped(
+    module: Module, given: dict[str, Any], tie: bool, strict: bool, assigned: dict[str, Any]
+) -> Iterator[None]:
+    """Put tensors in the place of those of a module, and back at the end; `assigned` gets what the
+    module put into their places meanwhile."""
     places: dict[str, tuple[Module, dict[str, Any], str]] = {}
-    for path, owner in module.named_modules(remove_duplicate=False):
+    for path, owner in _owners(module):
         for register in (owner._parameters, owner._buffers):
             for name, tensor in register.items():
                 if tensor is not None:
-                    places[f"{path}.{name}" if path else name] = owner, register, name
+                    places[f"{path}{name}"] = owner, register, name
+    for name in given.keys() - places.keys():
+        place = _place(module, name)
+        if place is not None:
+            places[name] = place
     known = {name: register[key] for name, (_, register, key) in places.items()}
     unknown = given.keys() - known.keys()
+    if tie:
+        given = _tied(known, {n: t for n, t in given.items() if n in known})
     missing = known.keys() - given.keys() if strict else set()
     if unknown or missing:
         raise RuntimeError(
@@ -62,18 +78,52 @@ def _swapped(module: Module, given: dict[str, Any], tie: bool, strict: bool) -> 
                 if names
             )
         )
-    if tie:
-        wanted = {id(known[name]): tensor for name, tensor in given.items()}
-        given = {n: wanted[id(own)] for n, own in known.items() if id(own) in wanted} | given
     try:
         for name, tensor in given.items():
             owner, register, key = places[name]
             owner.__dict__[key] = register[key] = tensor
         yield
     finally:
-        for name in given:
+        for name, tensor in given.items():
             owner, register, key = places[name]
+            if owner.__dict__.get(key) is not tensor:
+                assigned[name] = owner.__dict__.get(key)
             owner.__dict__[key] = register[key] = known[name]
+
+
+def _owners(module: Module, path: str = "", *above: Module) -> Iterator[tuple[str, Module]]:
+    """A module and those in it, with the beginnings of their names; each way to one of them, but
+    none in circles."""
+    yield path, module
+    for name, inner in module._modules.items():
+        if inner is not None and all(inner is not one for one in (module, *above)):
+            yield from _owners(inner, f"{path}{name}.", module, *above)
+
+
+def _place(module: Module, name: str) -> tuple[Module, dict[str, Any], str] | None:
+    """Where a tensor is that a module reaches in a circle, or that is a plain attribute."""
+    *path, key = name.split(".")
+    owner: Module | None = module
+    for part in path:
+        owner = None if owner is None else owner._modules.get(part)
+    if owner is None or not hasattr(vars(owner).get(key), "_array"):
+        return None
+    for register in (owner._parameters, owner._buffers):
+        if key in register:
+            return owner, register, key
+    return owner, {key: vars(owner)[key]}, key
+
+
+def _tied(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The given tensors, under the other names of tied ones too."""
+    wanted: dict[int, Any] = {}
+    for name, tensor in given.items():
+        if wanted.setdefault(id(known[name]), tensor) is not tensor:
+            raise ValueError(
+                f"functional_call: {name!r} is tied to another name, and the two are given "
+                "different tensors. Fix: give one of them, or tie_weights=False."
+            )
+    return {n: wanted[id(own)] for n, own in known.items() if id(own) in wanted}
 
 
 def stack_module_state(
@@ -88,7 +138,18 @@ def stack_module_state(
     """
     if not models or len({type(model) for model in models}) != 1:
         raise RuntimeError("stack_module_state takes one or more models of the same class")
+    if len({model.training for model in models}) != 1:
+        raise RuntimeError(
+            "stack_module_state: some models are in training mode and some are not. "
+            "Fix: call train() or eval() on all of them."
+        )
     listed = [dict(model.named_parameters()) for model in models]
+    for name, own in listed[0].items():
+        if any(one[name].requires_grad != own.requires_grad for one in listed):
+            raise RuntimeError(
+                f"stack_module_state: {name!r} requires a gradient in some models only. "
+                "Fix: requires_grad_(...) of all of them."
+            )
     parameters = {
         name: stack([one[name] for one in listed]).detach().requires_grad_(own.requires_grad)
         for name, own in listed[0].items()
@@ -96,3 +157,21 @@ def stack_module_state(
     held = [dict(model.named_buffers()) for model in models]
     buffers = {name: stack([one[name] for one in held]) for name in held[0]}
     return parameters, buffers
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Make every batch normalization inside a module one without running statistics.
+
+    Those would be written inside `vmap`, where samples must not share what they change.
+
+    >>> import gradwalk as gw
+    >>> model = gw.func.replace_all_batch_norm_modules_(gw.nn.Sequential(gw.nn.BatchNorm1d(2)))
+    >>> list(model.buffers())
+    []
+    """
+    for module in root.modules():
+        if getattr(module, "track_running_stats", False):
+            module.track_running_stats = False
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                setattr(module, name, None)
+    return root

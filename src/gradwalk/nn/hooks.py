@@ -72,6 +72,8 @@ class ModuleHooks(Hookable):
         """
         return self._add_hook("backward", hook, prepend)
 
+    register_backward_hook = register_full_backward_hook  # PyTorch's deprecated name
+
     def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before `state_dict` reads the module."""
         return self._add_hook("before_state", hook)
@@ -90,6 +92,18 @@ class ModuleHooks(Hookable):
         unexpected_keys, error_msgs)`. It may change the state dict, a copy, and rename old keys.
         """
         return self._add_hook("before_load", hook)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Hook, with_module: bool = False
+    ) -> RemovableHandle:
+        """The older form, which many models call: the hook gets no module unless `with_module`."""
+        if with_module:
+            return self.register_load_state_dict_pre_hook(hook)
+        return self.register_load_state_dict_pre_hook(lambda module, *args: hook(*args))
+
+    def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
+        """The older name of `register_state_dict_post_hook`."""
+        return self.register_state_dict_post_hook(hook)
 
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` when `load_state_dict` has loaded the module.
@@ -219,7 +233,8 @@ class _Gates:
         grad_output, self.grad_output = self.grad_output, None
         for hook in self.module._hooks_of("backward"):
             result = hook(self.module, grad_input, grad_output)
-            if result is not None and self.positions is None:
+            listed = result if isinstance(result, (tuple, list)) else (result,)
+            if self.positions is None and any(one is not None for one in listed):
                 raise RuntimeError(
                     f"a backward hook of {type(self.module).__name__} returned a gradient, but "
                     "no input of the module needs one"

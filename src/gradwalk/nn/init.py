@@ -231,8 +231,22 @@ def sparse_(
     return _write(tensor, wrap(drawn))
 
 
+# PyTorch's deprecated names, which its programs of 2017 and 2018 have.
+constant, dirac, eye, normal, orthogonal = constant_, dirac_, eye_, normal_, orthogonal_
+sparse, uniform = sparse_, uniform_
+kaiming_normal, kaiming_uniform = kaiming_normal_, kaiming_uniform_
+xavier_normal, xavier_uniform = xavier_normal_, xavier_uniform_
+
+
 def fill(initialise: Callable[..., Tensor], *tensors: Tensor | None, **options: Any) -> None:
     """Initialise each tensor that is there: a layer's bias may not be."""
     for tensor in tensors:
         if tensor is not None:
             initialise(tensor, **options)
+
+
+# PyTorch's first names.
+uniform, normal, constant, eye, dirac = uniform_, normal_, constant_, eye_, dirac_
+xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
+kaiming_uniform, kaiming_normal = kaiming_uniform_, kaiming_normal_
+orthogonal, sparse = orthogonal_, sparse_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
@@ -9,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from gradwalk.engine.allocator import keep_freed_memory
+from gradwalk.engine.guest_loaders import loaders
 from gradwalk.engine.hooks import changes as changes
 from gradwalk.engine.modes import state
 from gradwalk.nn import hooks as _hooks
@@ -54,6 +56,8 @@ class Module(_hooks.ModuleHooks):
         if state.here.tracer is not None:
             state.here.tracer.makes_module(self)
         keep_freed_memory()  # a network that only predicts asks for its arrays again and again too
+        if "einops" in sys.modules:  # a program of PyTorch's that uses it does not tell it of us
+            loaders["einops"]()
         self.__dict__.update(
             training=True,
             _parameters={},
@@ -105,7 +109,9 @@ class Module(_hooks.ModuleHooks):
         elif isinstance(value, Module):
             if name not in self._modules:
                 self._forget(name)
-            known[name] = self._modules[name] = value
+            self._modules[name] = value
+            if not hasattr(Module, name):  # else the method keeps its name, as in PyTorch
+                known[name] = value
         elif name in self._modules:
             self._refuse(name, value, "module", "Module")
             known[name] = self._modules[name] = None
@@ -306,6 +312,10 @@ class Module(_hooks.ModuleHooks):
 
     # -- changing everything -----------------------------------------------------------------------
 
+    def _tensors(self) -> list[Tensor]:
+        """All parameters and buffers, also if an attribute has the name of a method for them."""
+        return [*Module.parameters(self), *Module.buffers(self)]
+
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call `fn` with every module inside, then with this one."""
         for module in self.children():
@@ -348,7 +358,7 @@ class Module(_hooks.ModuleHooks):
         dtype, where, _ = read_to(args, keywords)
         if dtype is not None and not is_floating(dtype):
             raise TypeError(f"a module can only be moved to a floating-point dtype, not {dtype}")
-        for tensor in [*self.parameters(), *self.buffers()]:
+        for tensor in self._tensors():
             kind = dtype if tensor.is_floating_point() else None
             moved = tensor.detach().to(kind, device=where)
             if moved._array is tensor._array:
@@ -356,6 +366,13 @@ class Module(_hooks.ModuleHooks):
             grad, tensor._grad = tensor._grad, None
             tensor.data = moved
             tensor._grad = None if grad is None else grad.detach().to(kind, device=where)
+        return self
+
+    def share_memory(self) -> Self:
+        """Move all parameters and buffers to memory that processes share; see
+        `gradwalk.multiprocessing`."""
+        for tensor in self._tensors():
+            tensor.share_memory_()
         return self
 
     def float(self) -> Self:

@@ -10,8 +10,11 @@ from typing import Any
 
 from gradwalk.distributed.processes import get_world_size
 from gradwalk.nn.module import Module
+from gradwalk.ops.core.longer_paths import longer_paths
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+longer_paths(__name__, "distributed")
 
 
 class DataParallel(Module):

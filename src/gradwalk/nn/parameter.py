@@ -52,6 +52,23 @@ class Buffer(Tensor):
         self.persistent = persistent
 
 
+class UninitializedParameter(Parameter):
+    """A parameter whose shape is not known yet; an optimizer may have it already."""
+
+    __slots__ = ()
+
+    def materialize(self, like: Any) -> None:
+        """Become a parameter with the elements of another."""
+        self._array = like._array
+        self.__class__ = Parameter  # type: ignore[assignment]
+
+
+class UninitializedBuffer(Buffer):
+    """A buffer whose shape is not known yet."""
+
+    __slots__ = ()
+
+
 def empty_parameter(shape: Any, dtype: Any, wanted: bool = True) -> Parameter | None:
     """A parameter whose elements are not set yet; None unless `wanted`."""
     return Parameter(creation.empty(shape, dtype=dtype)) if wanted else None

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gradwalk.ops.core.halves import rounds_once
+from gradwalk.ops.core.halves import as_half, rounds_once
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise import activation as ops
 from gradwalk.ops.elementwise.arithmetic import abs as absolute
 from gradwalk.ops.elementwise.arithmetic import log
@@ -136,7 +137,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x where |x| > `lambd`, 0 elsewhere."""
-    return ops.hardshrink(input, lambd=float(lambd))
+    return ops.hardshrink(input, lambd=as_half(float(lambd), input.dtype))
 
 
 def tanhshrink(input: Any) -> Any:
@@ -168,6 +169,7 @@ def tanh(input: Any) -> Any:
     return tanh_op(input)
 
 
+@public(namespaces="", method=True)
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, weight × x elsewhere; one weight, or one per channel (dimension 1)."""
     count = weight.shape[0] if weight.ndim else 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import real_only
+from gradwalk.ops.core.dtypes import real_only, result_dtype
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.elementwise.choice import clip
 from gradwalk.ops.reduce.norms import pdist, vector_norm
@@ -29,6 +29,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         x1, x2 = broadcast_to(x1, common), broadcast_to(x2, common)
     for x in (x1, x2):
         real_only("cosine_similarity", x)
+    common_dtype = result_dtype([x1._array, x2._array])
+    x1, x2 = x1.to(common_dtype), x2.to(common_dtype)
     first = x1 / clip(vector_norm(x1, 2, dim, keepdim=True), min=eps)
     second = x2 / clip(vector_norm(x2, 2, dim, keepdim=True), min=eps)
     return sum(first * second, dim)

@@ -51,15 +51,18 @@ def interpolate(
 ) -> Any:
     """Resize to `size`, or by `scale_factor`: nearest, linear, bilinear, trilinear, bicubic, area.
 
-    Each dimension is one product with a small matrix; nearest by a whole factor copies.
+    Each dimension is one product with a small matrix; nearest by a whole factor copies. With
+    `antialias`, a pixel of a smaller image is an average of all pixels that it covers.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.interpolate(gw.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
     """
     n = input.ndim - 2
-    if antialias:
-        raise NotImplementedError("interpolate: antialias is not supported")
+    if antialias and (mode not in ("bilinear", "bicubic") or n != 2):
+        raise ValueError(
+            f"interpolate: antialias is for the modes 'bilinear' and 'bicubic', not {mode!r}"
+        )
     if n < 1 or (size is None) == (scale_factor is None):
         raise ValueError("interpolate takes (batch, channels, ...) and either size or scale_factor")
     if mode in _LINEAR:
@@ -90,7 +93,8 @@ def interpolate(
         raise TypeError(f"interpolate in mode {mode!r} takes floats or uint8, not {input.dtype}")
     x = cast(input, dtype=float32) if between else input
     for i in reversed(range(n)):
-        matrix = _weights(own[i], out[i], scales[i], mode, bool(align_corners))
+        weights = _smooth_weights if antialias else _weights
+        matrix = weights(own[i], out[i], scales[i], mode, bool(align_corners))
         x = along(x, matrix, i + 2)
         if between:  # bytes are rounded after every dimension, as in PyTorch
             x = clip(floor(x + 0.5), 0, 255)
@@ -136,20 +140,47 @@ def _weights(
     return matrix
 
 
-_CUBIC = -0.75  # PyTorch's choice of the free constant in cubic convolution
+@functools.lru_cache(maxsize=64)
+def _smooth_weights(
+    own: int, out: int, factor: float | None, mode: str, align_corners: bool
+) -> np.ndarray[Any, Any]:
+    """The matrix (out, own) of averages: the kernel of the mode, as wide as a pixel of the output,
+    over the pixels of the input that it reaches."""
+    if align_corners:
+        step = (own - 1) / (out - 1) if out > 1 else 0.0
+    else:
+        step = own / out if factor is None else 1 / factor
+    width = max(step, 1.0)
+    center = (np.arange(out)[:, None] + 0.5) * step  # (out, 1)
+    pixel = np.arange(own)  # (own,)
+    reach = width * (2 if mode == "bicubic" else 1)
+    # The pixels from the first to the last, both rounded, as in PyTorch.
+    first, last = np.trunc(center - reach + 0.5), np.trunc(center + reach + 0.5)
+    t = np.abs(pixel + 0.5 - center) / width
+    if mode == "bicubic":
+        kernel = np.where(t < 1, _near(t, _SMOOTH), np.where(t < 2, _far(t, _SMOOTH), 0.0))
+    else:
+        kernel = np.maximum(1 - t, 0.0)
+    matrix = np.where((pixel >= first) & (pixel < last), kernel, 0.0)
+    return matrix / matrix.sum(1, keepdims=True)
+
+
+# PyTorch's choices of the free constant in cubic convolution.
+_CUBIC = -0.75
+_SMOOTH = -0.5
 
 
 def _cubic(t: Any) -> list[Any]:
     """The weights of the four pixels around a place that is t beyond the second."""
-    return [_far(t + 1), _near(t), _near(1 - t), _far(2 - t)]
+    return [_far(t + 1, _CUBIC), _near(t, _CUBIC), _near(1 - t, _CUBIC), _far(2 - t, _CUBIC)]
 
 
-def _near(t: Any) -> Any:
-    return ((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1
+def _near(t: Any, a: float) -> Any:
+    return ((a + 2) * t - (a + 3)) * t * t + 1
 
 
-def _far(t: Any) -> Any:
-    return ((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC
+def _far(t: Any, a: float) -> Any:
+    return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
 
 
 # -- reading at any place --------------------------------------------------------------------------

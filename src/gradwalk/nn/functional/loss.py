@@ -80,6 +80,8 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing must be from 0 to 1, not {label_smoothing}")
     if is_floating(target.dtype):
+        if ignore_index >= 0:
+            raise ValueError("cross_entropy: targets that are probabilities ignore no index")
         return _cross_entropy_of_probabilities(input, target, weight, how, label_smoothing)
     if weight is None and not label_smoothing:
         return fused.cross_entropy(input, target, ignore_index=ignore_index, reduction=how)

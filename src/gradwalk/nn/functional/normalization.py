@@ -81,9 +81,7 @@ def layer_norm(
     tensor([-1.0000,  1.0000])
     """
     shape, axes = _trailing("layer_norm", input, normalized_shape)
-    result = _standardized(input, weight, bias, shape, axes, eps)
-    # Parameters in float32 beside an input in a half make no wider result, as in PyTorch.
-    return cast(result, dtype=input.dtype) if is_half(input.dtype) else result
+    return _rounded_as(input, _standardized(input, weight, bias, shape, axes, eps))
 
 
 @rounds_once
@@ -95,8 +93,11 @@ def rms_norm(
 ) -> Any:
     """x / √(mean of x² + eps) over the last dimensions, then × weight."""
     shape, axes = _trailing("rms_norm", input, normalized_shape)
-    least = float(finfo(input.dtype).eps) if eps is None else eps
-    return _standardized(input, weight, None, shape, axes, least, center=False)
+    # Halves are computed in float32, with its eps.
+    computed = float32 if is_half(input.dtype) else input.dtype
+    least = float(finfo(computed).eps) if eps is None else eps
+    out = _standardized(input, weight, None, shape, axes, least, center=False)
+    return _rounded_as(input, out)
 
 
 def _channels(name: str, x: Any) -> Shape:
@@ -128,22 +129,15 @@ def batch_norm(
     >>> mean
     tensor([0.2000])
     """
+    if not eps > 0:
+        raise ValueError(f"batch_norm: eps must be positive, not {eps}")
     if not math.prod(input.shape) and input.ndim < 2:
         return clone(input)  # PyTorch checks nothing else without elements
+    if eps < 0 or (training and eps == 0):
+        raise ValueError(f"batch_norm: eps must be positive, not {eps}")
     shape = _channels("batch_norm", input)
     if not training:
-        if running_mean is None or running_var is None:
-            raise ValueError("batch_norm needs running statistics when it is not training")
-        if is_half(running_var.dtype):  # they are not rounded again on the way
-            running_mean, running_var = running_mean.float(), running_var.float()
-        scale = rsqrt(running_var + eps)
-        if weight is not None:
-            scale = scale * weight
-        shift = -running_mean * scale
-        if bias is not None:
-            shift = shift + bias
-        out = input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
-        return _rounded_as(input, out)
+        return _by_statistics(input, running_mean, running_var, weight, bias, eps, shape)
     axes = (0, *range(2, input.ndim))
     count = math.prod(input.shape[i] for i in axes)
     if not math.prod(input.shape):  # nothing to normalize or to track
@@ -161,6 +155,24 @@ def batch_norm(
         _follow(running_mean, mean, momentum)
         _follow(running_var, variance * (count / (count - 1)), momentum)
     return _rounded_as(input, _standardized(input, weight, bias, shape, axes, eps))
+
+
+def _by_statistics(
+    input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float, shape: Shape
+) -> Any:
+    """Normalized with running statistics, then × weight + bias: one scale and one shift."""
+    if mean is None or variance is None:
+        raise ValueError("batch_norm needs running statistics when it is not training")
+    if is_half(variance.dtype):  # they are not rounded again on the way
+        mean, variance = mean.float(), variance.float()
+    scale = rsqrt(variance + eps)
+    if weight is not None:
+        scale = scale * weight
+    shift = -mean * scale
+    if bias is not None:
+        shift = shift + bias
+    out = input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
+    return _rounded_as(input, out)
 
 
 def _rounded_as(input: Any, out: Any) -> Any:
@@ -206,7 +218,8 @@ def group_norm(
     grouped = (batch, num_groups, channels // num_groups, math.prod(size))
     lifted = (1, num_groups, channels // num_groups, 1)
     x = reshape(input, shape=grouped)
-    return reshape(_standardized(x, weight, bias, lifted, (2, 3), eps), shape=tuple(input.shape))
+    out = _standardized(x, weight, bias, lifted, (2, 3), eps)
+    return _rounded_as(input, reshape(out, shape=tuple(input.shape)))
 
 
 @rounds_once
@@ -221,9 +234,9 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Any:
     """Mean 0 and variance 1 for each image and channel."""
-    if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     shape = _channels("instance_norm", input)
+    if not use_input_stats:
+        return _by_statistics(input, running_mean, running_var, weight, bias, eps, shape)
     axes = tuple(range(2, input.ndim))
     count = math.prod(input.shape[2:])
     if count <= 1:
@@ -237,7 +250,7 @@ def instance_norm(
         mean, variance = _moments(array, axes)
         _follow(running_mean, mean.mean(0), momentum)
         _follow(running_var, variance.mean(0) * (count / (count - 1)), momentum)
-    return _standardized(input, weight, bias, shape, axes, eps)
+    return _rounded_as(input, _standardized(input, weight, bias, shape, axes, eps))
 
 
 def local_response_norm(

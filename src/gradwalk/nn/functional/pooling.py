@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,15 +24,18 @@ from gradwalk.ops.network import pooling as ops
 from gradwalk.ops.reduce.reduction import max as maximum_along
 from gradwalk.ops.reduce.reduction import mean
 from gradwalk.ops.shape.rearranging import concrete
-from gradwalk.ops.shape.reshaping import permute, reshape, unsqueeze
+from gradwalk.ops.shape.reshaping import reshape, unsqueeze
 from gradwalk.random.sampling import rand
 from gradwalk.tensors import creation
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "fractional_max_pool2d", "fractional_max_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
-    "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices",
+    "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -269,9 +274,9 @@ def along(x: Any, matrix: np.ndarray[Any, Any], axis: int) -> Any:
         return matmul(x, matrix.T)
     if axis == x.ndim - 2:
         return matmul(matrix, x)
-    order = (*(i for i in range(x.ndim) if i != axis), axis)
-    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return permute(matmul(permute(x, axes=order), matrix.T), axes=back)
+    lead, rest = x.shape[:axis], x.shape[axis + 1 :]
+    columns = matmul(matrix, reshape(x, shape=(*lead, x.shape[axis], math.prod(rest))))
+    return reshape(columns, shape=(*lead, matrix.shape[0], *rest))
 
 
 def adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
@@ -407,3 +412,25 @@ def fractional_max_pool(
 _RANDOM = "The largest element of windows that begin at random places, nearly evenly spaced."
 fractional_max_pool2d = for_dimensions(fractional_max_pool, 2, _RANDOM)
 fractional_max_pool3d = for_dimensions(fractional_max_pool, 3, _RANDOM)
+
+
+def _with_indices(pool: Callable[..., Any]) -> Callable[..., Any]:
+    """The pool that returns the places of the largest elements too."""
+
+    def with_indices(*args: Any, **options: Any) -> Any:
+        return pool(*args, **options | {"return_indices": True})
+
+    with_indices.__signature__ = inspect.signature(pool)  # type: ignore[attr-defined]
+    with_indices.__name__ = with_indices.__qualname__ = f"{pool.__name__}_with_indices"
+    with_indices.__doc__ = f"`{pool.__name__}`, and the indices of what it takes."
+    return with_indices
+
+
+max_pool1d_with_indices = _with_indices(max_pool1d)
+max_pool2d_with_indices = _with_indices(max_pool2d)
+max_pool3d_with_indices = _with_indices(max_pool3d)
+adaptive_max_pool1d_with_indices = _with_indices(adaptive_max_pool1d)
+adaptive_max_pool2d_with_indices = _with_indices(adaptive_max_pool2d)
+adaptive_max_pool3d_with_indices = _with_indices(adaptive_max_pool3d)
+fractional_max_pool2d_with_indices = _with_indices(fractional_max_pool2d)
+fractional_max_pool3d_with_indices = _with_indices(fractional_max_pool3d)

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradwalk.nn.functional.activation import (
+    celu,
     celu_,
     hardshrink,
     prelu,
     relu_,
+    selu,
     selu_,
+    threshold,
     threshold_,
 )
 from gradwalk.nn.functional.convolution import (
@@ -26,19 +29,27 @@ from gradwalk.nn.functional.convolution import (
     conv_transpose3d,
 )
 from gradwalk.nn.functional.distance import cosine_similarity, pairwise_distance
-from gradwalk.nn.functional.dropout import rrelu_
+from gradwalk.nn.functional.dropout import rrelu, rrelu_
 from gradwalk.nn.functional.interpolation import grid_sample
-from gradwalk.nn.functional.normalization import batch_norm, group_norm, layer_norm
-from gradwalk.nn.functional.pooling import adaptive_avg_pool1d, avg_pool1d
+from gradwalk.nn.functional.normalization import batch_norm, group_norm, layer_norm, rms_norm
+from gradwalk.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    avg_pool1d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from gradwalk.nn.functional.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from gradwalk.nn.functional.sparse import bilinear
 
 __all__ = [
-    "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "celu_", "channel_shuffle", "conv1d",
+    "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "celu", "celu_", "channel_shuffle", "conv1d",
     "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "cosine_similarity", "grid_sampler_2d", "grid_sampler_3d", "hardshrink", "native_batch_norm",
+    "cosine_similarity", "grid_sampler_2d", "grid_sampler_3d", "group_norm", "hardshrink",
+    "layer_norm", "max_pool1d", "max_pool2d", "max_pool3d", "native_batch_norm",
     "native_group_norm", "native_layer_norm", "pairwise_distance", "pixel_shuffle",
-    "pixel_unshuffle", "prelu", "relu_", "rrelu_", "selu_", "threshold_",
+    "pixel_unshuffle", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_",
+    "threshold", "threshold_",
 ]  # fmt: skip
 
 _MODES = ("bilinear", "nearest", "bicubic")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from gradwalk.nn.layers import convolution, linear, normalization
 from gradwalk.nn.module import Module
-from gradwalk.nn.parameter import Buffer, Parameter
+from gradwalk.nn.parameter import UninitializedBuffer, UninitializedParameter
 from gradwalk.random.generator import get_rng_state, set_rng_state
 
 __all__ = [
@@ -17,23 +17,6 @@ __all__ = [
     "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
     "UninitializedBuffer", "UninitializedParameter",
 ]  # fmt: skip
-
-
-class UninitializedParameter(Parameter):
-    """A parameter whose shape is not known yet; an optimizer may have it already."""
-
-    __slots__ = ()
-
-    def materialize(self, like: Any) -> None:
-        """Become a parameter with the elements of another."""
-        self._array = like._array
-        self.__class__ = Parameter  # type: ignore[assignment]
-
-
-class UninitializedBuffer(Buffer):
-    """A buffer whose shape is not known yet."""
-
-    __slots__ = ()
 
 
 class _Lazy(Module):

@@ -1,8 +1,4 @@
-"""Losses as layers, and distances.
-
-Each has the options of the function of the same name, without PyTorch's deprecated `size_average`
-and `reduce`: use `reduction="mean"`, `"sum"` or `"none"`.
-"""
+"""Losses as layers, and distances. Each has the options of the function of the same name."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from dataclasses import KW_ONLY, InitVar
 from typing import Any
 
 from gradwalk.nn import functional
+from gradwalk.nn.functional.loss import how_reduced
 from gradwalk.nn.layers.linear import Linear
 from gradwalk.nn.layers.options import Options, layer
 from gradwalk.nn.module import Module
@@ -26,7 +23,20 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Loss(Options):
+@layer()
+class _Reduced(Options):
+    _: KW_ONLY
+    size_average: InitVar[bool | None] = None  # deprecated, as in PyTorch; so is `reduce`
+    reduce: InitVar[bool | None] = None
+
+    def _construct(self, **options: Any) -> None:
+        old = (options.pop("size_average"), options.pop("reduce"))
+        if old != (None, None):
+            options["reduction"] = how_reduced(options["reduction"], *old)
+        super()._construct(**options)
+
+
+class _Loss(_Reduced):
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
         return self._apply(input, target)
@@ -115,7 +125,7 @@ class KLDivLoss(_ReducedLoss):
 
 
 @layer(functional.poisson_nll_loss)
-class PoissonNLLLoss(Options):
+class PoissonNLLLoss(_Reduced):
     r"""$e^x - y x$, or $x - y \log x$ where `log_input` is off."""
 
     log_input: bool = True
@@ -142,7 +152,7 @@ class GaussianNLLLoss(Options):
         return self._apply(input, target, var)
 
 
-class _PairLoss(Options):
+class _PairLoss(_Reduced):
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """The loss."""
         return self._apply(input1, input2, target)
@@ -179,7 +189,7 @@ class _TripletLoss(Options):
 
 
 @layer(functional.triplet_margin_loss)
-class TripletMarginLoss(_TripletLoss):
+class TripletMarginLoss(_TripletLoss, _Reduced):
     r"""$\max(0, |a - p| - |a - n| + \text{margin})$."""
 
     margin: float = 1.0

@@ -57,7 +57,8 @@ def layer(
 
     def declare(cls: type[Layer]) -> type[Layer]:
         declared(cls)
-        cls._options = tuple(cls._declared)  # type: ignore[attr-defined]
+        names: Any = cls
+        cls._options = tuple(name for name in names._declared if name not in names._unstored)
         if function is not None:
             cls._function = staticmethod(function)
         if shown:
@@ -101,9 +102,11 @@ def changed(layer: Module, **defaults: Any) -> str:
 
 
 def several(value: Any, count: int, name: str) -> tuple[Any, ...]:
-    """`value` as a tuple of length `count`; a single value is repeated."""
+    """`value` as a tuple of length `count`; a single value is repeated, also if it is in a list."""
     if not isinstance(value, (tuple, list)):
         return (value,) * count
+    if len(value) == 1:
+        return tuple(value) * count
     if len(value) != count:
         raise ValueError(f"{name} is one number or {count}, not {len(value)}: {value!r}")
     return tuple(value)

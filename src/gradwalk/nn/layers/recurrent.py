@@ -24,7 +24,7 @@ from gradwalk.ops.shape.reshaping import cat, split, stack
 from gradwalk.tensors import creation
 from gradwalk.tensors.autocast import in_half
 
-__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNCell"]
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell"]
 
 State = tuple[Any, ...]  # (h,), or (h, c) of an LSTM
 
@@ -92,7 +92,12 @@ class _Gated(Module):
         init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
 
 
+_KINDS = {"input_size": int, "hidden_size": int, "bias": bool, "batch_first": bool}
+
+
 class _Recurrent(_Gated):
+    """What LSTM, GRU and RNN have in common; `nn.RNNBase`, for `isinstance`."""
+
     num_layers: int
     batch_first: bool
     dropout: float
@@ -102,6 +107,12 @@ class _Recurrent(_Gated):
     def _construct(self, *, device: Any, dtype: Any, proj_size: int = 0, **options: Any) -> None:
         self._store(options | {"dropout": float(options["dropout"]), "proj_size": proj_size})
         input_size, hidden_size, num_layers = self.input_size, self.hidden_size, self.num_layers
+        for name, kind in _KINDS.items():  # LSTM(10, 20, 2, 0.5) gives dropout to bias
+            given = getattr(self, name)
+            if not isinstance(given, kind):
+                raise TypeError(
+                    f"{name} is {kind.__name__}, not {given!r}. Fix: give the options by name."
+                )
         if input_size <= 0 or hidden_size <= 0 or num_layers <= 0:
             raise ValueError("input_size, hidden_size and num_layers must be positive")
         check_probability(self.dropout)
@@ -127,6 +138,23 @@ class _Recurrent(_Gated):
                     parameter = Parameter(creation.empty(shape, dtype=dtype))
                     setattr(self, f"{name}_l{layer}{suffix}", parameter)
         self.reset_parameters()
+
+    def flatten_parameters(self) -> None:
+        """Nothing: PyTorch puts the weights in one piece of a GPU's memory."""
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return list(self._parameters)
+
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [parameter for parameter in self._parameters.values() if parameter is not None]
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The weights of each layer and direction."""
+        each = len(self._flat_weights) // (self.num_layers * len(self._directions()))
+        return [self._flat_weights[i : i + each] for i in range(0, len(self._flat_weights), each)]
 
     def _directions(self) -> tuple[str, ...]:
         return ("", "_reverse") if self.bidirectional else ("",)
@@ -249,6 +277,9 @@ class _Recurrent(_Gated):
         return f"{self.input_size}, {self.hidden_size}" + changed(
             self, **defaults, bidirectional=False
         )
+
+
+RNNBase = _Recurrent  # PyTorch's name, for `isinstance(layer, nn.RNNBase)`
 
 
 @declared

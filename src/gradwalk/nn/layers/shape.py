@@ -186,6 +186,16 @@ class CircularPad1d(_Pad, dimensions=1):
 
     _mode = "circular"
 
+    def forward(self, input: Any) -> Any:
+        """The border of a sample, or of each sample of a batch."""
+        count = self.dimensions
+        if input.ndim - count not in (1, 2):
+            raise ValueError(
+                f"{type(self).__name__} takes {count + 1} or {count + 2} dimensions, "
+                f"not shape {tuple(input.shape)}"
+            )
+        return super().forward(input)
+
 
 class CircularPad2d(CircularPad1d, dimensions=2):
     """A circular border of (N, C, H, W)."""

@@ -1,5 +1,24 @@
-"""PyTorch's longer path to the layers: `nn.modules` has the classes of `nn`."""
+"""PyTorch's longer path to the layers: `nn.modules` has the classes of `nn`, and the classes that
+several of them have in common, which programs ask for (`isinstance(layer, _BatchNorm)`)."""
 
 from gradwalk.nn import *  # noqa: F403
 from gradwalk.nn import __all__ as __all__
+from gradwalk.nn.layers import convolution as _convolution
+from gradwalk.nn.layers import dropout as _dropout
+from gradwalk.nn.layers import normalization as _normalization
 from gradwalk.nn.modules import module as module
+from gradwalk.nn.modules import utils as utils
+from gradwalk.nn.modules.loss_bases import _Loss as _Loss
+from gradwalk.nn.modules.loss_bases import _WeightedLoss as _WeightedLoss
+from gradwalk.ops.core.longer_paths import longer_paths
+
+_BatchNorm, _InstanceNorm = _normalization._BatchNorm, _normalization._InstanceNorm
+_NormBase = _normalization._TrackedNorm
+_ConvNd, _ConvTransposeNd = _convolution._Convolution, _convolution._ConvTranspose
+_DropoutNd = _dropout._Dropout
+
+longer_paths(
+    __name__, "activation", "adaptive", "batchnorm", "container", "conv", "distance",
+    "flatten", "fold", "instancenorm", "lazy", "linear", "loss", "normalization", "padding",
+    "pixelshuffle", "pooling", "rnn", "sparse", "transformer", "upsampling", "dropout",
+)  # fmt: skip

@@ -43,6 +43,9 @@ def clip_grad_norm_(
     return _as_tensor(norm, gradients)
 
 
+clip_grad_norm = clip_grad_norm_  # PyTorch's first name
+
+
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -142,9 +145,12 @@ def _norm_of(arrays: list[Array], kind: float) -> Any:
         return 0.0
     if isinstance(arrays[0], AbstractArray):
         return _traced_norm([a.ravel().astype(np.float64) for a in arrays if a.size], kind)
-    if kind == math.inf:
-        largest = [float(np.abs(a).max()) for a in arrays if a.size]
-        return math.nan if any(map(math.isnan, largest)) else max(largest, default=0.0)
+    if abs(kind) == math.inf:
+        of, between = (np.max, max) if kind > 0 else (np.min, min)
+        ends = [float(of(np.abs(a))) for a in arrays if a.size]
+        return math.nan if any(map(math.isnan, ends)) else between(ends, default=0.0)
+    if kind == 0:  # as in PyTorch, which takes the norm of norms: of the arrays that are not 0
+        return float(sum(1 for a in arrays if np.any(a != 0)))
     if kind == 2:  # a dot product: one pass, no temporary
         flat = [a.ravel(order="K") for a in arrays]
         total = quietly(lambda: sum(float(np.dot(a, a)) for a in flat))
@@ -158,8 +164,11 @@ def _norm_of(arrays: list[Array], kind: float) -> Any:
 def _traced_norm(arrays: list[Any], kind: float) -> Any:
     """The same for traced arrays, whose values are unknown: one formula that is always right."""
     if kind == math.inf:
-        largest = [np.abs(a).max() for a in arrays]
-        return functools.reduce(np.maximum, largest)
+        return functools.reduce(np.maximum, [np.abs(a).max() for a in arrays])
+    if kind == -math.inf:
+        return -functools.reduce(np.maximum, [(-np.abs(a)).max() for a in arrays])
+    if kind == 0:
+        return sum(np.sign((a != 0).astype(np.float64).sum()) for a in arrays)
     if kind == 2:
         return np.sqrt(sum(np.dot(a, a) for a in arrays))
     return sum((np.abs(a) ** kind).sum() for a in arrays) ** (1 / kind)

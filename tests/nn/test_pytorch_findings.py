@@ -1,0 +1,268 @@
+"""What PyTorch's own tests of modules and optimizers found (`tools/pytorch_tests`)."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gradwalk as gw
+
+
+def numbers(tensor: Any) -> Any:
+    return tensor.detach().numpy()
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_antialiased_interpolation(mode: str, align_corners: bool) -> None:
+    rng = np.random.default_rng(0)
+    asked: list[dict[str, Any]] = [{"size": size} for size in ((2, 2), (3, 5), (10, 9), (1, 1))]
+    asked += [{"scale_factor": factor} for factor in (0.4, 0.77, 1.5)]
+    for options in asked:
+        x = rng.normal(size=(2, 3, 5, 7))
+        found = []
+        for library in (gw, torch):
+            given: Any = library.tensor(x, requires_grad=True)
+            out = library.nn.functional.interpolate(
+                given, mode=mode, align_corners=align_corners, antialias=True, **options
+            )
+            out.backward(library.tensor(np.cos(np.arange(out.numel())).reshape(out.shape)))
+            found.append((numbers(out), given.grad.numpy()))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_antialiasing_of_bytes_and_its_modes() -> None:
+    x = (np.random.default_rng(0).random((1, 3, 20, 30)) * 255).astype(np.uint8)
+    for mode in ("bilinear", "bicubic"):
+        ours, theirs = (
+            library.nn.functional.interpolate(
+                library.tensor(x), size=(7, 11), mode=mode, antialias=True
+            ).numpy()
+            for library in (gw, torch)
+        )
+        # PyTorch rounds the weights of bytes to integers, so a byte may differ by one.
+        np.testing.assert_allclose(ours.astype(int), theirs.astype(int), atol=1)
+    with pytest.raises(ValueError, match="antialias is for the modes"):
+        gw.nn.functional.interpolate(gw.ones(1, 1, 4, 4), size=(2, 2), antialias=True)
+
+
+def test_resized_volumes_lie_in_order() -> None:
+    volume = gw.ones(1, 2, 4, 4, 4)
+    for made in (
+        gw.nn.functional.interpolate(volume, scale_factor=1.5, mode="trilinear"),
+        gw.nn.functional.adaptive_avg_pool3d(volume, 3),
+    ):
+        assert made.is_contiguous()
+        assert made.view(-1).shape == (made.numel(),)
+
+
+@pytest.mark.parametrize("kind", [0.0, -math.inf, math.inf, 1.0, 3.0, -1.0])
+def test_clipping_by_any_norm(kind: float) -> None:
+    """A norm of order −inf was 1, and one of order 0 a division by zero."""
+    found = []
+    for library in (gw, torch):
+        parameters: list[Any] = [library.zeros(3), library.zeros(2)]
+        for parameter, gradient in zip(parameters, ([3.0, -4.0, 0.5], [1.0, 2.0]), strict=True):
+            parameter.grad = library.tensor(gradient)
+        norm = library.nn.utils.clip_grad_norm_(parameters, 0.25, norm_type=kind)
+        found.append([float(norm), *(n for p in parameters for n in p.grad.tolist())])
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    total = gw.compile(lambda arrays: gw.nn.utils.get_total_norm(arrays, kind))
+    traced = total([gw.tensor([3.0, -4.0, 0.5]), gw.tensor([1.0, 2.0])])
+    np.testing.assert_allclose(float(traced), found[1][0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    ("layer", "sizes"),
+    [("GroupNorm", (2, 4)), ("LayerNorm", (6,)), ("BatchNorm1d", (4,)), ("RMSNorm", (6,))],
+)
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")
+def test_a_normalized_half_is_a_half(layer: str, sizes: tuple[int, ...], half: str) -> None:
+    """Parameters in float32 beside it do not make the result wider."""
+    x = np.random.default_rng(0).normal(size=(2, 4, 6)).astype(np.float32)
+    ours = getattr(gw.nn, layer)(*sizes)(gw.tensor(x).to(getattr(gw, half)))
+    theirs = getattr(torch.nn, layer)(*sizes)(torch.tensor(x).to(getattr(torch, half)))
+    assert (ours.dtype.name, str(theirs.dtype)) == (half, f"torch.{half}")
+    np.testing.assert_allclose(numbers(ours.float()), numbers(theirs.float()), atol=0.02)
+
+
+def test_a_similarity_of_integers_and_floats() -> None:
+    x = np.array([[1.0, 2.0, 3.0], [4.0, -1.0, 0.5]])
+    ours = gw.nn.functional.cosine_similarity(gw.tensor(x).to(gw.int8), gw.tensor(x))
+    theirs = torch.nn.functional.cosine_similarity(torch.tensor(x).to(torch.int8), torch.tensor(x))
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("Rprop", {}), ("Adagrad", {"initial_accumulator_value": 0.5})]
+)
+def test_optimizers_of_complex_numbers(name: str, options: dict[str, float]) -> None:
+    """State that begins with a number begins with it in both parts: Rprop did not move the
+    imaginary ones."""
+    found = []
+    for library in (gw, torch):
+        z: Any = library.tensor([1.0 + 2.0j, -0.5 + 0.25j], requires_grad=True)
+        optimizer = getattr(library.optim, name)([z], **options)
+        for _ in range(4):
+            optimizer.zero_grad()
+            (z * z.conj()).real.sum().backward()
+            optimizer.step()
+        found.append(numbers(z))
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
+def test_state_dicts_of_optimizers() -> None:
+    w = gw.zeros(2, requires_grad=True)
+    optimizer = gw.optim.SGD([w], lr=0.1)
+    optimizer.param_groups.extend(optimizer.param_groups)
+    assert [g["params"] for g in optimizer.state_dict()["param_groups"]] == [[0], [0]]
+    optimizer.state["note"] = 1
+    assert optimizer.state_dict()["state"] == {"note": 1}
+
+
+def test_stacked_models_are_alike() -> None:
+    first, second = gw.nn.Linear(2, 2), gw.nn.Linear(2, 2)
+    first.weight.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="'weight' requires a gradient in some models only"):
+        gw.func.stack_module_state([first, second])
+    with pytest.raises(RuntimeError, match="some models are in training mode"):
+        gw.func.stack_module_state([gw.nn.Linear(2, 2).eval(), second])
+
+
+def test_eps_of_batch_norm_is_positive() -> None:
+    for eps in (0.0, -1.0):
+        with pytest.raises(ValueError, match="eps must be positive"):
+            gw.nn.BatchNorm1d(2, eps=eps)(gw.ones(3, 2))
+    norm = gw.nn.InstanceNorm1d(2, eps=0.0, track_running_stats=True).eval()
+    assert norm(gw.ones(1, 2, 3)).tolist() == [[[1.0] * 3] * 2]
+
+
+class Counter(gw.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = gw.nn.Buffer(gw.tensor([0.0]))
+        self.plain = gw.tensor([1.0])
+
+    def forward(self, x: Any) -> Any:
+        self.count = self.count + 1
+        return x + self.count * self.plain
+
+
+def test_functional_call_hands_back_what_is_assigned() -> None:
+    module, start = Counter(), gw.tensor([2.0])
+    given = {"count": start, "plain": gw.tensor([10.0])}
+    assert gw.func.functional_call(module, given, gw.tensor([0.5])).tolist() == [30.5]
+    assert (given["count"].tolist(), start.tolist()) == ([3.0], [2.0])
+    assert (module.count.tolist(), module.plain.tolist()) == ([0.0], [1.0])
+    for name in ("extra", "training", "inner.count"):
+        with pytest.raises(RuntimeError, match=f"it has no {name}"):
+            gw.func.functional_call(module, {name: start}, gw.tensor([0.5]))
+
+
+def test_functional_call_of_modules_in_a_circle() -> None:
+    """It did not end."""
+    outer, inner = Counter(), gw.nn.Linear(1, 1)
+    outer.inner, inner.back = inner, outer
+    out = gw.func.functional_call(outer, {"inner.back.count": gw.tensor([4.0])}, gw.tensor([0.0]))
+    assert out.tolist() == [5.0]
+
+
+def test_functional_call_of_tied_parameters() -> None:
+    module = gw.nn.Linear(1, 1, bias=False)
+    module.other = module.weight
+    weight, x = gw.tensor([[3.0]]), gw.tensor([2.0])
+    out = gw.func.functional_call(module, {"weight": weight}, x, strict=True)
+    assert out.tolist() == [6.0]
+    with pytest.raises(ValueError, match="tied to another name"):
+        gw.func.functional_call(module, {"weight": weight, "other": gw.tensor([[4.0]])}, x)
+
+
+@pytest.mark.parametrize("layer", ["RNN", "LSTM", "GRU"])
+def test_options_of_recurrent_layers_have_their_kind(layer: str) -> None:
+    """`LSTM(10, 20, 2, 0.5)` looks like a dropout, and is a bias."""
+    make = getattr(gw.nn, layer)
+    for args, options in (
+        ((3.0, 5), {}), ((3, 5.0), {}), ((3, 5), {"batch_first": 1}), ((3, 5), {"bias": 0.5}),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="give the options by name"):
+            make(*args, **options)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize(
+    ("layer", "sizes", "norm", "shape"),
+    [
+        ("Conv2d", (2, 3, 2), "BatchNorm2d", (1, 2, 4, 4)),
+        ("ConvTranspose1d", (2, 3, 2), "BatchNorm1d", (1, 2, 4)),
+        ("Linear", (2, 3), "BatchNorm1d", (5, 2)),
+    ],
+)
+def test_batch_norm_is_folded_in(
+    layer: str, sizes: tuple[int, ...], norm: str, shape: tuple[int, ...], affine: bool
+) -> None:
+    first = getattr(gw.nn, layer)(*sizes, bias=affine)
+    second = getattr(gw.nn, norm)(3, affine=affine)
+    second.running_mean.copy_(gw.tensor([0.5, -1.0, 2.0]))
+    second.running_var.copy_(gw.tensor([0.5, 1.0, 2.0]))
+    if affine:
+        second.weight.data.copy_(gw.tensor([2.0, -1.0, 0.5]))
+    with pytest.raises(ValueError, match="must be in evaluation"):
+        gw.nn.utils.fuse_linear_bn_eval(gw.nn.Linear(2, 3), second)
+    x = gw.tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32))
+    first.eval(), second.eval()
+    if layer == "Linear":
+        fused = gw.nn.utils.fuse_linear_bn_eval(first, second)
+    else:
+        fused = gw.nn.utils.fuse_conv_bn_eval(first, second, "Transpose" in layer)
+    np.testing.assert_allclose(numbers(fused(x)), numbers(second(first(x))), atol=1e-5)
+    assert fused is not first
+    assert (fused.weight.requires_grad, fused.bias.requires_grad) == (True, affine)
+
+
+def test_older_hooks_of_state_dicts() -> None:
+    layer = gw.nn.Linear(1, 1)
+    seen: list[Any] = []
+    layer._register_load_state_dict_pre_hook(lambda state, prefix, *_: seen.append(prefix))
+    layer._register_load_state_dict_pre_hook(lambda module, *_: seen.append(module), True)
+    layer._register_state_dict_hook(lambda module, state, prefix, meta: state.update(extra=1))
+    assert layer.state_dict()["extra"] == 1
+    layer.load_state_dict({"weight": gw.ones(1, 1), "bias": gw.ones(1)})
+    assert seen[0] == "" and seen[1] is layer
+
+
+def test_small_forms() -> None:
+    named = gw.nn.ParameterDict({"a": gw.zeros(1), "b": gw.zeros(1)})
+    assert list(reversed(named)) == ["b", "a"]
+    assert isinstance(gw.nn.LazyLinear(2).weight, gw.nn.parameter.UninitializedParameter)
+    for number in (1, 2.5):
+        ours, theirs = (lib.distributions.Gamma(2.0, 3.0).log_prob(number) for lib in (gw, torch))
+        assert ours.item() == pytest.approx(theirs.item())
+    x, index = gw.eye(2), gw.tensor([[0], [1]])
+    assert gw.gather(x, 1, index, sparse_grad=True).tolist() == [[1.0], [1.0]]
+
+
+def test_pickled_modules_draw_numbers() -> None:
+    """The dtype of an unpickled array is another object than ours."""
+    layer = pickle.loads(pickle.dumps(gw.nn.Linear(2, 3)))
+    layer.reset_parameters()
+    lazy = pickle.loads(pickle.dumps(gw.nn.LazyLinear(3)))
+    assert lazy(gw.ones(1, 2)).shape == (1, 3)
+    assert pickle.loads(pickle.dumps(gw.zeros(3, dtype=gw.float64))).normal_().dtype == gw.float64
+
+
+def test_a_backward_hook_may_return_the_gradients_it_got() -> None:
+    layer, calls = gw.nn.Linear(2, 3), []
+    handle = layer.register_full_backward_hook(lambda m, inputs, out: calls.append(1) or inputs)
+    layer(gw.ones(1, 2)).sum().backward()  # no input needs a gradient: (None,)
+    assert calls == [1]
+    handle.remove()
+    layer.register_full_backward_hook(lambda m, inputs, out: gw.ones(1, 2))
+    with pytest.raises(RuntimeError, match="no input of the module needs one"):
+        layer(gw.ones(1, 2)).sum().backward()
