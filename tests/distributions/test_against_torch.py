@@ -69,6 +69,12 @@ def test_moments_and_entropy(label: str, name: str) -> None:
             mine.entropy() if name == "entropy" else getattr(mine, name)
         return
     found = mine.entropy() if name == "entropy" else getattr(mine, name)
+    if (label, name) == ("Kumaraswamy", "mode"):
+        # PyTorch's is NaN. The density is largest there.
+        at, apart = found.detach(), gw.tensor(1e-4, dtype=gw.float64)
+        top = mine.log_prob(at)
+        assert (top > mine.log_prob(at + apart)).all() and (top > mine.log_prob(at - apart)).all()
+        return
     if name == "mode":  # no gradient: PyTorch's of a uniform distribution is NaN
         found, expected = found.detach(), expected.detach()
     rounded = CASES[label][0] == "Multinomial"  # PyTorch computes log n! in float32
@@ -80,7 +86,8 @@ def test_moments_and_entropy(label: str, name: str) -> None:
 @batched("label seed", [(label, seed) for label in CASES for seed in SEEDS])
 def test_cdf_and_its_inverse(label: str, seed: int) -> None:
     arrays, at = parameters(label, seed), value(label, seed)
-    grad = CASES[label][0] not in ("Gamma", "Chi2")  # PyTorch has none for the concentration
+    # PyTorch has no gradient of the concentration.
+    grad = CASES[label][0] not in ("Gamma", "Chi2", "InverseGamma")
     (mine, tensors), (other, others) = ours(label, arrays, grad), theirs(label, arrays, grad)
     chances = np.random.default_rng(seed).uniform(0.05, 0.95, at.shape)
     for name, points in (("cdf", at), ("icdf", chances)):

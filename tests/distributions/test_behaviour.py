@@ -120,6 +120,7 @@ SHAPES = {
     "affine": lambda t: [t.AffineTransform(0.5, -2.0)],
     "sigmoid": lambda t: [t.SigmoidTransform()],
     "tanh": lambda t: [t.TanhTransform()],
+    "softplus": lambda t: [t.SoftplusTransform(), t.identity_transform],
     "chain": lambda t: [t.AffineTransform(1.0, 0.5), t.TanhTransform(), t.ExpTransform()],
     "inverse": lambda t: [t.SigmoidTransform(), t.SigmoidTransform().inv],
 }

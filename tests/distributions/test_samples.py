@@ -144,7 +144,7 @@ def test_the_same_draw_has_pytorchs_gradient(label: str) -> None:
 
 
 # PyTorch approximates the gradients of these draws; ours are compared with exact ones below.
-IMPLICIT = ("Gamma", "Chi2", "Beta", "Dirichlet", "StudentT")
+IMPLICIT = ("Gamma", "Chi2", "Beta", "Dirichlet", "StudentT", "InverseGamma", "FisherSnedecor")
 
 
 def seeded(mine: Any, other: Any) -> tuple[Any, Any]:

@@ -349,6 +349,9 @@ LEAF = gw.tensor([1.0], requires_grad=True)
         (lambda: gw.optim.Adam([LEAF], learning_rate=1), TypeError, "learning_rate"),
         (lambda: gw.optim.Adam([LEAF], differentiable=True), NotImplementedError, "tensor"),
         (lambda: gw.optim.SparseAdam([LEAF]), NotImplementedError, "use Adam"),
+        (lambda: gw.optim.Adafactor([LEAF], eps=(-1e-30, 1e-3)), ValueError, "eps"),
+        (lambda: gw.optim.Adafactor([gw.ones(2, 2) * 1j]), TypeError, "complex"),
+        (lambda: gw.optim.Muon([gw.ones(2, 2) * 1j]), TypeError, "complex"),
         (lambda: gw.optim.Muon([LEAF]), ValueError, "AdamW"),
         (lambda: gw.optim.Muon([LEAF], adjust_lr_fn="x"), ValueError, "match_rms_adamw"),
         (lambda: gw.optim.Rprop([LEAF], etas=(1.5, 2)), ValueError, "etas"),
@@ -436,3 +439,25 @@ def test_a_hook_that_returns_something_else_is_refused() -> None:
     optimizer.register_step_pre_hook(lambda *_: 3)
     with pytest.raises(RuntimeError, match="args, kwargs"):
         optimizer.step()
+
+
+COMPLEX: dict[str, dict[str, float]] = {
+    name: {} for name in OPTIONS if name not in ("Adafactor", "LBFGS", "Muon")
+}
+COMPLEX["Adagrad"] = {"initial_accumulator_value": 0.3}
+COMPLEX["SGD"] = {"momentum": 0.9}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_both_parts_of_a_complex_parameter_move(name: str) -> None:
+    draw = np.random.default_rng(0)
+    start, *gradients = draw.normal(size=(5, 3, 2)) + 1j * draw.normal(size=(5, 3, 2))
+    results = []
+    for library in (gw, torch):
+        parameter = library.nn.Parameter(library.tensor(start))
+        optimizer = getattr(library.optim, name)([parameter], **COMPLEX[name])
+        for gradient in gradients:
+            parameter.grad = library.tensor(gradient)
+            optimizer.step()
+        results.append(parameter.detach().numpy())
+    np.testing.assert_allclose(*results, rtol=1e-7)

@@ -6,7 +6,10 @@
 tensor(0.5000)
 """
 
+import sys as _sys
+
 from gradwalk.distributions import constraints as constraints
+from gradwalk.distributions import distribution
 from gradwalk.distributions import transforms as transforms
 from gradwalk.distributions.categorical import (
     Categorical,
@@ -17,12 +20,20 @@ from gradwalk.distributions.categorical import (
 from gradwalk.distributions.counts import (
     Bernoulli,
     Binomial,
+    ContinuousBernoulli,
     Geometric,
     NegativeBinomial,
     Poisson,
 )
 from gradwalk.distributions.distribution import Distribution
-from gradwalk.distributions.gamma import Beta, Chi2, Dirichlet, Exponential, Gamma
+from gradwalk.distributions.gamma import (
+    Beta,
+    Chi2,
+    Dirichlet,
+    Exponential,
+    FisherSnedecor,
+    Gamma,
+)
 from gradwalk.distributions.independent import Independent
 from gradwalk.distributions.kl import kl_divergence, register_kl
 from gradwalk.distributions.location_scale import (
@@ -36,8 +47,11 @@ from gradwalk.distributions.location_scale import (
     Uniform,
 )
 from gradwalk.distributions.mixture import MixtureSameFamily
-from gradwalk.distributions.multivariate_normal import MultivariateNormal
-from gradwalk.distributions.powers import Pareto, Weibull
+from gradwalk.distributions.multivariate_normal import (
+    LowRankMultivariateNormal,
+    MultivariateNormal,
+)
+from gradwalk.distributions.powers import InverseGamma, Kumaraswamy, Pareto, Weibull
 from gradwalk.distributions.transformed import (
     LogNormal,
     RelaxedBernoulli,
@@ -45,23 +59,39 @@ from gradwalk.distributions.transformed import (
     TransformedDistribution,
 )
 from gradwalk.distributions.transforms import (
+    AbsTransform,
     AffineTransform,
     ComposeTransform,
+    CumulativeDistributionTransform,
     ExpTransform,
     PowerTransform,
     SigmoidTransform,
+    SoftplusTransform,
     TanhTransform,
     Transform,
+    identity_transform,
 )
 from gradwalk.distributions.von_mises import VonMises
+from gradwalk.ops.core.longer_paths import longer_paths
+
+longer_paths(
+    __name__, "bernoulli", "beta", "binomial", "cauchy", "chi2", "dirichlet", "exponential",
+    "geometric", "gumbel", "half_cauchy", "half_normal", "laplace", "log_normal",
+    "mixture_same_family", "multinomial", "negative_binomial", "normal", "one_hot_categorical",
+    "pareto", "poisson", "relaxed_bernoulli", "relaxed_categorical", "studentT",
+    "transformed_distribution", "uniform", "weibull",
+)  # fmt: skip
+_sys.modules[f"{__name__}.utils"] = utils = distribution
 
 __all__ = [
-    "AffineTransform", "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2",
-    "ComposeTransform", "Dirichlet", "Distribution", "ExpTransform", "Exponential", "Gamma",
-    "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "Laplace", "LogNormal",
-    "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
-    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PowerTransform",
-    "RelaxedBernoulli", "RelaxedOneHotCategorical", "SigmoidTransform", "StudentT",
+    "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy",
+    "Chi2", "ComposeTransform", "ContinuousBernoulli", "CumulativeDistributionTransform",
+    "Dirichlet", "Distribution", "ExpTransform", "Exponential", "FisherSnedecor", "Gamma",
+    "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "Kumaraswamy",
+    "Laplace", "LogNormal", "LowRankMultivariateNormal", "MixtureSameFamily", "Multinomial",
+    "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PowerTransform", "RelaxedBernoulli",
+    "RelaxedOneHotCategorical", "SigmoidTransform", "SoftplusTransform", "StudentT",
     "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull",
-    "constraints", "kl_divergence", "register_kl", "transforms",
+    "constraints", "identity_transform", "kl_divergence", "register_kl", "transforms",
 ]  # fmt: skip

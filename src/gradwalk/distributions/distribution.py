@@ -7,6 +7,7 @@ tensor of the batch shape (followed by its own event dimensions) and an attribut
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -259,3 +260,42 @@ def one_of(cls: type, **choices: Any) -> dict[str, Any]:
 def sum_rightmost(tensor: Tensor, dims: int) -> Tensor:
     """The sum over the last `dims` dimensions."""
     return tensor.sum(tuple(range(-dims, 0))) if dims else tensor
+
+
+# -- what programs with distributions of their own import from `distributions.utils` ---------------
+
+lazy_property = functools.cached_property  # computed once
+_sum_rightmost = sum_rightmost
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    return gw.randn(shape, dtype=dtype, device=device)
+
+
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+    """Numbers and tensors as tensors of one shape.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.distributions.utils import broadcast_all
+    >>> broadcast_all(gw.ones(2), 3)
+    (tensor([1., 1.]), tensor([3., 3.]))
+    """
+    named = _tensors({str(i): value for i, value in enumerate(values)})
+    return tuple(gw.broadcast_tensors(*named.values()))
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Probabilities away from 0 and 1 by the rounding of their dtype."""
+    least = float(gw.finfo(probs.dtype).eps)
+    return probs.clamp(min=least, max=1 - least)
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """The sigmoid of logits, or their softmax."""
+    return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """The logarithm of probabilities, or of p / (1 - p)."""
+    clamped = clamp_probs(probs)
+    return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import gradwalk as gw
@@ -100,7 +101,8 @@ class Gamma(Distribution):
         shape = self._extended_shape(sample_shape)
         return StandardGamma.apply(self.concentration.expand(shape)) / self.rate
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Tensor | float) -> Tensor:
+        value = gw.as_tensor(value, dtype=self.rate.dtype)  # a number too, as in PyTorch
         if self._validate_args:
             self._validate_sample(value)
         a, rate = self.concentration, self.rate
@@ -228,3 +230,52 @@ class Beta(Distribution):
 
     def entropy(self) -> Tensor:
         return self._both.entropy()
+
+
+class FisherSnedecor(Distribution):
+    """The ratio of two chi-squared draws, each divided by its degrees of freedom.
+
+    >>> import gradwalk as gw
+    >>> gw.distributions.FisherSnedecor(2.0, 4.0).mean
+    tensor(2.)
+    """
+
+    arg_constraints: ClassVar = {"df1": constraints.positive, "df2": constraints.positive}
+    support: Any = constraints.positive
+    has_rsample = True
+    df1: Tensor
+    df2: Tensor
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, df1=df1, df2=df2)
+
+    @property
+    def mean(self) -> Tensor:
+        return gw.where(self.df2 > 2, self.df2 / (self.df2 - 2), math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        top = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return gw.where(self.df1 > 2, top, math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        m, n = self.df1, self.df2
+        spread = 2 * n.square() * (m + n - 2) / (m * (n - 2).square() * (n - 4))
+        return gw.where(n > 4, spread, math.nan)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        above, below = (
+            Gamma(df / 2, df / 2, validate_args=False).rsample(sample_shape)
+            for df in (self.df1, self.df2)
+        )
+        return (above / below.clamp(min=float(gw.finfo(below.dtype).tiny))).clamp(
+            min=float(gw.finfo(above.dtype).tiny)
+        )
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        m, n, ratio = self.df1 / 2, self.df2 / 2, self.df1 / self.df2
+        constant = gw.lgamma(m + n) - gw.lgamma(m) - gw.lgamma(n) + m * ratio.log()
+        return constant + (m - 1) * value.log() - (m + n) * gw.log1p(ratio * value)

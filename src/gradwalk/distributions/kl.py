@@ -12,7 +12,13 @@ from typing import Any
 
 import gradwalk as gw
 from gradwalk.distributions.categorical import Categorical, OneHotCategorical
-from gradwalk.distributions.counts import Bernoulli, Binomial, Geometric, Poisson
+from gradwalk.distributions.counts import (
+    Bernoulli,
+    Binomial,
+    ContinuousBernoulli,
+    Geometric,
+    Poisson,
+)
 from gradwalk.distributions.distribution import Distribution, sum_rightmost
 from gradwalk.distributions.gamma import Beta, Dirichlet, Exponential, Gamma
 from gradwalk.distributions.independent import Independent
@@ -25,7 +31,10 @@ from gradwalk.distributions.location_scale import (
     Normal,
     Uniform,
 )
-from gradwalk.distributions.multivariate_normal import MultivariateNormal
+from gradwalk.distributions.multivariate_normal import (
+    LowRankMultivariateNormal,
+    MultivariateNormal,
+)
 from gradwalk.distributions.powers import Pareto
 from gradwalk.distributions.transformed import TransformedDistribution
 from gradwalk.tensors.tensor import Tensor
@@ -93,6 +102,9 @@ def _half_normals(p: HalfNormal, q: HalfNormal) -> Tensor:
     return (ratio - 1 - ratio.log()) / 2
 
 
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _normal_vectors(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
     if p.event_shape != q.event_shape:
@@ -271,7 +283,7 @@ def _crossed_gumbel(p: Any, q: Gumbel) -> Tensor:
     return q.scale.log() + (p.mean - q.loc) / q.scale + power - p.entropy()
 
 
-def _crossed_uniform(p: Beta, q: Uniform) -> Tensor:
+def _crossed_uniform(p: Any, q: Uniform) -> Tensor:
     inside = (q.low <= 0) & (q.high >= 1)
     return _where_inside(inside, (q.high - q.low).log() - p.entropy())
 
@@ -281,6 +293,14 @@ def _crossed_beta(p: Uniform, q: Beta) -> Tensor:
     powers = (q.concentration1 - 1) * _mean_log(p) + (q.concentration0 - 1) * _mean_log(mirrored)
     inside = (p.low >= 0) & (p.high <= 1)
     return _where_inside(inside, q._both._log_beta() - powers - p.entropy())
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+def _crossed_continuous(p: Any, q: ContinuousBernoulli) -> Tensor:
+    found = gw.softplus(q.logits) - p.mean * q.logits - q._log_norm() - p.entropy()
+    return (
+        found if not isinstance(p, Uniform) else _where_inside((p.low >= 0) & (p.high <= 1), found)
+    )
 
 
 def _crossed_pareto(p: Uniform, q: Pareto) -> Tensor:
@@ -298,12 +318,16 @@ def _outside(p: Any, q: Any) -> Tensor:
 
 
 _CROSSED: dict[type, tuple[Formula, tuple[type, ...]]] = {
-    Normal: (_crossed_normal, (Beta, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform)),
+    Normal: (
+        _crossed_normal,
+        (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform),
+    ),
     Laplace: (_crossed_laplace, (Normal,)),
-    Exponential: (_crossed_exponential, (Beta, Gamma, Pareto, Uniform)),
+    Exponential: (_crossed_exponential, (Beta, ContinuousBernoulli, Gamma, Pareto, Uniform)),
     Gamma: (_crossed_gamma, (Beta, Exponential, Pareto, Uniform)),
     Gumbel: (_crossed_gumbel, (Exponential, Gamma, Normal, Uniform)),
-    Uniform: (_crossed_uniform, (Beta,)),
+    Uniform: (_crossed_uniform, (Beta, ContinuousBernoulli)),
+    ContinuousBernoulli: (_crossed_continuous, (Beta, Uniform)),
     Beta: (_crossed_beta, (Uniform,)),
     Pareto: (_crossed_pareto, (Uniform,)),
     Poisson: (_crossed_poisson, (Bernoulli,)),
@@ -311,10 +335,10 @@ _CROSSED: dict[type, tuple[Formula, tuple[type, ...]]] = {
 for _q, (_formula, _ps) in _CROSSED.items():
     for _p in _ps:
         register_kl(_p, _q)(_formula)
-for _p in (Beta, Exponential, Gamma, Gumbel, Laplace, Normal):
+for _p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Normal):
     register_kl(_p, Pareto)(_outside)
 for _p in (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto):
-    for _q in (Beta, Uniform):
+    for _q in (Beta, ContinuousBernoulli, Uniform):
         register_kl(_p, _q)(_outside)
 for _p in (Gumbel, Laplace, Normal):
     for _q in (Exponential, Gamma):

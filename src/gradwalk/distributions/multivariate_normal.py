@@ -1,4 +1,4 @@
-"""MultivariateNormal: normal vectors with a covariance."""
+"""Normal vectors with a covariance: any, or one of low rank and a diagonal."""
 
 from __future__ import annotations
 
@@ -99,3 +99,48 @@ class MultivariateNormal(Distribution):
 
     def entropy(self) -> Tensor:
         return self._event_shape[0] * (1 + math.log(2 * math.pi)) / 2 + self.half_log_det()
+
+
+class LowRankMultivariateNormal(MultivariateNormal):
+    """Normal vectors of covariance W Wᵀ + D, for a narrow matrix W and a diagonal D.
+
+    >>> import gradwalk as gw
+    >>> normal = gw.distributions.LowRankMultivariateNormal(gw.zeros(2), gw.ones(2, 1), gw.ones(2))
+    >>> normal.variance
+    tensor([2., 2.])
+    """
+
+    arg_constraints: ClassVar = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
+    cov_factor: Tensor
+    cov_diag: Tensor
+
+    def __init__(
+        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
+    ) -> None:
+        shape = loc.shape[-1:]
+        if tuple(cov_factor.shape[-2:-1]) != tuple(shape) or cov_diag.shape[-1:] != shape:
+            raise ValueError(
+                f"LowRankMultivariateNormal: cov_factor of shape {tuple(cov_factor.shape)} and "
+                f"cov_diag of shape {tuple(cov_diag.shape)} do not fit loc of "
+                f"shape {tuple(loc.shape)}"
+            )
+        self._set(validate_args, shape, loc=loc, cov_factor=cov_factor, cov_diag=cov_diag)
+        self.scale_tril = gw.linalg.cholesky(
+            self.cov_factor @ self.cov_factor.mT + gw.diag_embed(self.cov_diag)
+        )
+        self._given += ("scale_tril",)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.cov_factor.square().sum(-1) + self.cov_diag
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        options: Any = {"dtype": self.loc.dtype, "device": self.loc.device}
+        along = gw.randn((*shape[:-1], self.cov_factor.shape[-1], 1), **options)
+        apart = gw.randn(shape, **options)
+        return self.loc + (self.cov_factor @ along).squeeze(-1) + self.cov_diag.sqrt() * apart

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.nn.constructors import declared
-from gradwalk.optim.optimizer import Group, Optimizer, PerParameter, descent, follow
+from gradwalk.optim.optimizer import Group, Optimizer, PerParameter, decayed, descent, follow
+from gradwalk.tensors.single_calls import StridedCall
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -49,40 +50,99 @@ class Adam(_TwoMoments):
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step of each parameter, in place."""
         beta1, beta2 = group["betas"]
+        rates = (beta1, 1 - beta1, beta2, 1 - beta2)
         lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
-        amsgrad = group["amsgrad"]
+        amsgrad = bool(group["amsgrad"])
         shrink = 1 - lr * decay if decay and group["decoupled_weight_decay"] else None
         plain = not group["maximize"] and (not decay or shrink is not None)
-        multiply, add = np.multiply, np.add
+        together: dict[Any, list[Any]] | None = None
+        if _moves.is_large([p._array for p in parameters]):
+            together = {}  # by the number of the step and the dtype
+        counted = None
         for p in parameters:
             parameter: Any = p._array
             gradient: Any = p._grad._array  # type: ignore[union-attr]
             state = self.state_of(p, group)
             state["step"] = step = state["step"] + 1
             m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
+            highest = state["max_exp_avg_sq"]._array if amsgrad else None
+            if step is not counted:
+                # lr × (m / c1) / (√(v / c2) + eps), with the constants factored out of the arrays
+                counted, correction = step, (1 - beta2**step) ** 0.5
+                rate, least = lr * correction / (1 - beta1**step), eps * correction
+            if together is not None:
+                arrays = together.get((step, parameter.dtype))
+                if arrays is None:
+                    numbers = np.array([*rates, rate, least, decay, shrink or 1], parameter.dtype)
+                    arrays = together[step, parameter.dtype] = [numbers]
+                arrays += (
+                    (parameter, gradient, m, v, highest) if amsgrad else (parameter, gradient, m, v)
+                )
+                continue
             if not plain:
-                gradient = descent(parameter, gradient, group)
-            elif shrink is not None:
-                multiply(parameter, shrink, out=parameter)
-            scratch = np.empty_like(parameter)
-            multiply(gradient, 1 - beta1, out=scratch)
-            multiply(m, beta1, out=m)
-            add(m, scratch, out=m)
-            multiply(gradient, gradient, out=scratch)
-            multiply(scratch, 1 - beta2, out=scratch)
-            multiply(v, beta2, out=v)
-            add(v, scratch, out=v)
-            if amsgrad:
-                highest = state["max_exp_avg_sq"]._array
-                np.maximum(highest, v, out=highest)
-                v = highest
-            # lr × (m / c1) / (√(v / c2) + eps), with the constants factored out of the arrays
-            correction = (1 - beta2**step) ** 0.5
-            np.sqrt(v, out=scratch)
-            add(scratch, eps * correction, out=scratch)
-            np.divide(m, scratch, out=scratch)
-            multiply(scratch, lr * correction / (1 - beta1**step), out=scratch)
-            np.subtract(parameter, scratch, out=parameter)
+                gradient = descent(parameter, gradient, group)  # which also shrinks
+            _move(parameter, gradient, m, v, highest, rates, rate, least, shrink if plain else None)
+        for arrays in (together or {}).values():
+            _moves(
+                *arrays,
+                amsgrad=amsgrad,
+                shrinks=shrink is not None,
+                decays=bool(decay) and shrink is None,
+                maximize=group["maximize"],
+            )
+
+
+def _move(
+    parameter: Any,
+    gradient: Any,
+    m: Any,
+    v: Any,
+    highest: Any,
+    rates: Any,
+    rate: Any,
+    eps: Any,
+    shrink: Any,
+) -> None:
+    """One step of Adam, in place; `rates` are β₁, 1 − β₁, β₂ and 1 − β₂, `highest` is for amsgrad,
+    and `shrink` for decoupled decay."""
+    multiply, add = np.multiply, np.add
+    beta1, rest1, beta2, rest2 = rates
+    if shrink is not None:
+        multiply(parameter, shrink, out=parameter)
+    scratch = np.empty_like(parameter)
+    multiply(gradient, rest1, out=scratch)
+    multiply(m, beta1, out=m)
+    add(m, scratch, out=m)
+    multiply(gradient, gradient, out=scratch)
+    multiply(scratch, rest2, out=scratch)
+    multiply(v, beta2, out=v)
+    add(v, scratch, out=v)
+    if highest is not None:
+        np.maximum(highest, v, out=highest)
+        v = highest
+    np.sqrt(v, out=scratch)
+    add(scratch, eps, out=scratch)
+    np.divide(m, scratch, out=scratch)
+    multiply(scratch, rate, out=scratch)
+    np.subtract(parameter, scratch, out=parameter)
+
+
+@StridedCall
+def _moves(
+    numbers: Any, *arrays: Any, amsgrad: bool, shrinks: bool, decays: bool, maximize: bool
+) -> None:
+    """One step of many parameters: for each it, its gradient and its state. The numbers may change
+    from step to step, and need no new kernel."""
+    *rates, rate, eps, decay, shrink = (numbers[i] for i in range(8))
+    each = 4 + amsgrad
+    for i in range(0, len(arrays), each):
+        parameter, gradient, m, v, *others = arrays[i : i + each]
+        highest = others[0] if amsgrad else None
+        if maximize:
+            gradient = np.negative(gradient)
+        if decays:
+            gradient = decayed(parameter, gradient, decay)
+        _move(parameter, gradient, m, v, highest, rates, rate, eps, shrink if shrinks else None)
 
 
 class AdamW(Adam):

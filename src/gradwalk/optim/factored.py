@@ -11,7 +11,7 @@ import numpy as np
 
 from gradwalk.nn.constructors import declared
 from gradwalk.ops.core.dtypes import finfo
-from gradwalk.optim.optimizer import Group, Optimizer, new_state
+from gradwalk.optim.optimizer import Group, Optimizer, new_state, refuse_complex
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
@@ -45,7 +45,10 @@ class Adafactor(Optimizer):
     def _construct(self, **options: Any) -> None:
         if options["beta2_decay"] > 0 or options["d"] < 1:
             raise ValueError("beta2_decay must be at most 0, and d at least 1")
+        if min(0 if eps is None else eps for eps in options["eps"]) < 0:
+            raise ValueError(f"eps must not be negative, not {options['eps']}")
         super()._construct(**options)
+        refuse_complex(self)
 
     def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
         """No steps, and zeros: of a vector as they are, of a matrix by rows and columns."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn.constructors import declared
-from gradwalk.optim.optimizer import Group, Optimizer, new_state
+from gradwalk.optim.optimizer import Group, Optimizer, new_state, refuse_complex
 from gradwalk.tensors.tensor import Tensor
 
 _ADJUSTMENTS: dict[str, Callable[[int, int], float]] = {
@@ -49,6 +49,7 @@ class Muon(Optimizer):
                 f"adjust_lr_fn is {' or '.join(_ADJUSTMENTS)}, not {options['adjust_lr_fn']!r}"
             )
         super()._construct(**options)
+        refuse_complex(self)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:

@@ -30,6 +30,16 @@ Group = dict[str, Any]
 IGNORED = frozenset({"foreach", "differentiable", "capturable", "fused"})
 
 
+class _Required:
+    """What a default is that every group must give: PyTorch's `required`."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
 class Optimizer(OptimizerHooks):
     """Parameter groups with their options, and state per parameter; subclasses write `update`.
 
@@ -95,6 +105,8 @@ class Optimizer(OptimizerHooks):
             raise TypeError("a set has no order, and state is saved by order. Fix: give a list.")
         parameters = [given] if isinstance(given, Tensor) else list(given)
         group = {**self.defaults, **param_group}
+        if missing := [name for name, value in group.items() if value is required]:
+            raise ValueError(f"every group of parameters must give {', '.join(missing)}")
         if parameters and isinstance(parameters[0], tuple):  # named_parameters()
             group["param_names"] = [name for name, _ in parameters]
             parameters = [parameter for _, parameter in parameters]
@@ -224,9 +236,12 @@ class Optimizer(OptimizerHooks):
         positions: dict[int, int] = {}
         for group in self.param_groups:
             for parameter in group["params"]:
-                positions[id(parameter)] = len(positions)
+                positions.setdefault(id(parameter), len(positions))
         state_dict = {
-            "state": {positions[id(p)]: dict(kept) for p, kept in self.state.items()},
+            "state": {  # a hook may add entries of its own
+                positions.get(id(p), p): dict(kept) if isinstance(p, Tensor) else kept
+                for p, kept in self.state.items()
+            },
             "param_groups": [
                 {**group, "params": [positions[id(p)] for p in group["params"]]}
                 for group in self.param_groups
@@ -332,7 +347,21 @@ def as_array(value: Any) -> Array:
 
 def new_state(parameter: Tensor, fill: float = 0.0) -> Tensor:
     """Zeros (or `fill`) like a parameter, for an optimizer's state."""
-    return wrap(np.full_like(parameter._array, fill) if fill else np.zeros_like(parameter._array))
+    if not fill:
+        return wrap(np.zeros_like(parameter._array))
+    each = complex(fill, fill) if is_complex_dtype(parameter.dtype) else fill  # a pair of numbers
+    return wrap(np.full_like(parameter._array, each))
+
+
+def refuse_complex(optimizer: Optimizer) -> None:
+    """Raise an error if a parameter is complex, for optimizers of matrices."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if is_complex_dtype(parameter.dtype):
+                raise TypeError(
+                    f"{type(optimizer).__name__} does not move complex parameters. Fix: use Adam, "
+                    "or parameters of gradwalk.view_as_real(...)."
+                )
 
 
 def descent(parameter: Array, gradient: Array, group: Group) -> Array:
@@ -348,10 +377,15 @@ def descent(parameter: Array, gradient: Array, group: Group) -> Array:
     if group.get("decoupled_weight_decay"):
         parameter *= 1 - group["lr"] * decay
         return gradient
-    decayed = np.empty_like(parameter)
-    np.multiply(parameter, decay, out=decayed)
-    decayed += gradient
-    return decayed
+    return decayed(parameter, gradient, decay)
+
+
+def decayed(parameter: Array, gradient: Array, decay: Any) -> Array:
+    """gradient + decay × parameter, a new array."""
+    total = np.empty_like(parameter)
+    np.multiply(parameter, decay, out=total)
+    total += gradient
+    return total
 
 
 def follow(average: Array, values: Array, rate: float, scratch: Array) -> None:
@@ -380,7 +414,7 @@ def _check(group: Group) -> None:
     """Reject options that make no sense, as PyTorch does."""
     for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "momentum_decay", "alpha"):
         value = group.get(name, 0)
-        if not isinstance(value, tuple) and not value >= 0:
+        if not isinstance(value, (tuple, _Required, type(None))) and not value >= 0:
             raise ValueError(f"{name} must be at least 0, not {value}")
     for i, beta in enumerate(group.get("betas", ())):
         if not 0 <= beta < 1:

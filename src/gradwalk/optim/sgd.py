@@ -6,10 +6,13 @@ from dataclasses import KW_ONLY
 from dataclasses import InitVar as Option
 from typing import Any, ClassVar
 
+import numpy as np
+
 from gradwalk.graph.abstract import own_copy
 from gradwalk.nn.constructors import declared
-from gradwalk.optim.optimizer import Group, PerParameter, descent
+from gradwalk.optim.optimizer import Group, PerParameter, decayed, descent
 from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.single_calls import StridedCall
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -44,26 +47,73 @@ class SGD(PerParameter):
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """p −= lr × direction."""
-        lr, momentum = group["lr"], group["momentum"]
+        lr, momentum, nesterov = group["lr"], group["momentum"], group["nesterov"]
+        rest = 1 - group["dampening"] if group["dampening"] else None
+        together: dict[Any, list[Any]] | None = None  # by dtype
+        if _moves.is_large([p._array for p in parameters]):
+            together = {}
         for p in parameters:
             parameter: Any = p._array
-            given: Any = p._grad._array  # type: ignore[union-attr]
-            gradient = descent(parameter, given, group)
+            gradient: Any = p._grad._array  # type: ignore[union-attr]
+            running = None
             if momentum:
                 state = self.state.setdefault(p, {})
                 buffer = state.get("momentum_buffer")
                 if buffer is None:
+                    gradient = descent(parameter, gradient, group)
                     state["momentum_buffer"] = buffer = wrap(own_copy(gradient))
-                else:
-                    running = buffer._array
-                    running *= momentum
-                    damping = group["dampening"]
-                    running += gradient * (1 - damping) if damping else gradient
-                if group["nesterov"]:
-                    gradient = gradient + buffer._array * momentum
-                else:
-                    gradient = buffer._array
-            parameter -= gradient * lr
+                    if nesterov:
+                        gradient = gradient + buffer._array * momentum
+                    parameter -= gradient * lr
+                    continue
+                running = buffer._array
+            if together is None:
+                gradient = descent(parameter, gradient, group)
+                _move(parameter, gradient, running, lr, momentum, rest, nesterov)
+                continue
+            arrays = together.setdefault(parameter.dtype, [])
+            arrays += (parameter, gradient) if running is None else (parameter, gradient, running)
+        for dtype, arrays in (together or {}).items():
+            decay = group["weight_decay"]
+            _moves(
+                np.array([lr, momentum, rest or 1, decay], dtype),
+                *arrays,
+                options=(bool(momentum), rest is not None, bool(decay)),
+                nesterov=nesterov,
+                maximize=group["maximize"],
+            )
+
+
+def _move(
+    parameter: Any, gradient: Any, running: Any, lr: Any, momentum: Any, rest: Any, nesterov: bool
+) -> None:
+    """One step in place; `running` is the momentum, and `rest` is 1 − dampening."""
+    if running is not None:
+        running *= momentum
+        running += gradient if rest is None else gradient * rest
+        gradient = gradient + running * momentum if nesterov else running
+    parameter -= gradient * lr
+
+
+@StridedCall
+def _moves(
+    numbers: Any, *arrays: Any, options: tuple[bool, bool, bool], nesterov: bool, maximize: bool
+) -> None:
+    """One step of many parameters: for each it, its gradient and its momentum. The numbers may
+    change from step to step, and need no new kernel; `options` says which of them are used."""
+    lr, momentum, rest, decay = (numbers[i] for i in range(4))
+    runs, damps, decays = options
+    each = 3 if runs else 2
+    for i in range(0, len(arrays), each):
+        parameter, gradient, *running = arrays[i : i + each]
+        if maximize:
+            gradient = np.negative(gradient)
+        if decays:
+            gradient = decayed(parameter, gradient, decay)
+        _move(
+            parameter, gradient, running[0] if runs else None,
+            lr, momentum, rest if damps else None, nesterov,
+        )  # fmt: skip
 
 
 @declared
