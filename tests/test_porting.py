@@ -6,14 +6,21 @@ Every line is evaluated with `torch` standing for either library, and must give 
 from __future__ import annotations
 
 import math
+import warnings
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch as pytorch
+import torch.nn.attention
+import torch.utils.checkpoint
+import torch.utils.data.distributed
 
 import gradwalk as gw
+import gradwalk.utils._pytree
+import gradwalk.utils.dlpack
+import gradwalk.utils.model_zoo
 
 LINES = """
     torch.device("cuda" if torch.cuda.is_available() else "cpu").type
@@ -61,6 +68,39 @@ LINES = """
     len(torch.utils.data.DataLoader(x, 1, num_workers=0, pin_memory=False, timeout=0))
     len(torch.utils.data.DataLoader(x, persistent_workers=False, worker_init_fn=None))
     torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=False).shape[0]
+    x == None, x != None, x == "text", None == x, x in [None, x]
+    torch.cat([x.T, x.T], 1).view(-1).tolist(), torch.stack([x.T, x.T], 1).view(-1).tolist()
+    x.T.softmax(1).view(6).tolist(), x.T.cumsum(0).view(-1).tolist(), x[:, [2, 0]].view(4).tolist()
+    x.T[:, None].expand(3, 4, 2).sum(-1).view(12).tolist(), x.T.double().T.view(6).tolist()
+    x.clone().add_(0.5, x).tolist(), x.add(0.5, x).tolist(), torch.sub(x, 0.5, x).tolist()
+    x.clone().addcmul_(0.5, x, x).tolist(), torch.addcdiv(x, 0.5, x, x).tolist()
+    torch.addmm(0.5, x, 2.0, x, torch.eye(3)).tolist(), x.addmm(0.5, 2.0, x, torch.eye(3)).tolist()
+    x.new(2, 3).shape[1], x.new([1, 2]).tolist(), x.new().shape[0], x.storage_offset()
+    x[1].storage_offset(), x.T.storage().tolist(), x[1].storage().size(), len(x.storage())
+    x.is_pinned(), x.to_dense() is x, x.is_nested, str(x.layout)
+    str(torch.strided), torch.version.cuda
+    torch.jit.is_scripting(), torch.compiler.is_compiling(), torch.distributed.is_available()
+    torch.detach(x.clone().requires_grad_()).requires_grad, torch.get_default_dtype().itemsize
+    isinstance(torch.nn.BatchNorm2d(2), torch.nn.modules.batchnorm._BatchNorm)
+    isinstance(torch.nn.Conv1d(1, 1, 1), torch.nn.modules.conv._ConvNd)
+    isinstance(torch.nn.GRU(2, 3), torch.nn.RNNBase), torch.nn.modules.utils._pair(3)
+    isinstance(torch.nn.Linear(1, 1), torch.jit.ScriptModule)
+    torch.nn.modules.loss._Loss().reduction, torch.nn.modules.loss._Loss(False).reduction
+    torch.nn.LSTM(2, 3).flatten_parameters(), torch.nn.GRU(2, 3)._flat_weights_names
+    [len(row) for row in torch.nn.LSTM(2, 3, 2, bidirectional=True).all_weights]
+    torch.nn.Conv2d(1, 1, 3, stride=[2], padding=[1])(torch.ones(1, 1, 5, 5)).shape[-1]
+    torch.nn.init.constant_(torch.nn.init.normal(torch.zeros(2)), 1).tolist()
+    torch.distributions.normal.Normal(0.0, 1.0).mean.item()
+    [v.tolist() for v in torch.distributions.utils.broadcast_all(x, 2)]
+    torch.utils.data.get_worker_info(), torch.utils.data.distributed.DistributedSampler is not None
+    list(torch.utils.data.DistributedSampler(range(5), 2, 1, shuffle=False))
+    torch.utils.checkpoint.get_device_states(x), torch.utils.checkpoint.checkpoint is not None
+    torch.utils.checkpoint.checkpoint_sequential([torch.tanh] * 3, 2, x, use_reentrant=False)[0, 0]
+    torch.utils._pytree.tree_map(lambda v: v + 1, {"a": [1, (2, 3)]})
+    torch.utils._pytree.tree_flatten([1, {"b": None}])[0]
+    torch.testing.assert_close(x, x + 1e-7), torch.testing.assert_close([1.0], [1.0])
+    torch.backends.mkldnn.is_available() is None, torch.backends.cudnn.flags(enabled=False) is None
+    torch.nn.attention.SDPBackend.MATH.name, torch.cuda.OutOfMemoryError is not None
     torch.equal(x, x.clone()), torch.allclose(x, x + 1e-9), torch.is_tensor(x), torch.numel(x)
 """
 
@@ -71,15 +111,19 @@ def test_a_line_means_the_same(line: str) -> None:
 
 
 def value_of(line: str, torch: ModuleType) -> Any:
-    """What the line gives, rounded to what float32 holds."""
+    """What the line gives, rounded to what float32 holds. PyTorch warns of deprecated names."""
     x = torch.tensor([[1.0, 2.0, 3.0], [6.0, 5.0, 4.0]])
-    return rounded(eval(line, {"torch": torch, "x": x, "math": math}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return rounded(eval(line, {"torch": torch, "x": x, "math": math}))
 
 
 def rounded(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [rounded(v) for v in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    if isinstance(value, (gw.Tensor, pytorch.Tensor)) and not value.ndim:
+        value = value.item()
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def test_a_device_that_is_not_here_is_refused_wherever_it_is_named() -> None:
@@ -130,3 +174,98 @@ def test_detach_in_place() -> None:
 def test_a_new_tensor_is_a_copy() -> None:
     x = gw.zeros(2)
     assert not np.shares_memory(x.new_tensor(x).numpy(), x.numpy())
+
+
+def test_a_new_tensor_of_a_permuted_one_can_be_viewed() -> None:
+    """PyTorch's results are in row-major order, but for elementwise ops."""
+    x = gw.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)
+    for function in (
+        lambda x: gw.cat([x, x], 1),
+        lambda x: gw.stack([x, x]),
+        lambda x: x.softmax(-1),
+        lambda x: x.sum(0),
+        lambda x: x.cumsum(1),
+        lambda x: gw.nn.functional.layer_norm(x, (3,)),
+        lambda x: x[:, [1, 0]],
+        lambda x: x.index_select(1, gw.tensor([1])),
+    ):
+        y = function(x)
+        assert y.view(-1).tolist() == y.reshape(-1).tolist()
+        y.view(-1)[0] = 7.0
+        assert y.reshape(-1)[0].item() == 7.0  # on the same memory
+
+
+def test_a_module_named_like_a_method_leaves_the_method() -> None:
+    def built(torch: Any) -> Any:
+        module = torch.nn.Module()
+        module.parameters = torch.nn.Linear(1, 2)
+        moved = module.to(torch.float64)
+        return len(list(module.parameters())), list(moved.state_dict()), len(list(module.modules()))
+
+    assert built(gw) == built(pytorch)
+
+
+def test_a_default_that_every_group_must_give() -> None:
+    from torch.optim.optimizer import required
+
+    def made(torch: Any, **options: Any) -> Any:
+        defaults = {"lr": gw.optim.optimizer.required if torch is gw else required}
+        weight = torch.ones(1, requires_grad=True)
+        return torch.optim.Optimizer([{"params": [weight], **options}], defaults)
+
+    assert made(gw, lr=0.5).param_groups[0]["lr"] == made(pytorch, lr=0.5).param_groups[0]["lr"]
+    for library in (gw, pytorch):
+        with pytest.raises(ValueError, match="lr"):
+            made(library)
+
+
+def test_what_is_only_for_pytorch_is_refused_with_a_fix(tmp_path: Any) -> None:
+    with pytest.raises(NotImplementedError, match=r"onnx\.export"):
+        gw.jit.save(gw.nn.Linear(1, 1), "x.pt")
+    with pytest.raises(NotImplementedError, match="import_graph"):
+        gw.hub.load("pytorch/vision", "resnet18")
+    with pytest.raises(FileNotFoundError, match=r"weights\.pth"):
+        gw.hub.load_state_dict_from_url("https://a.example/weights.pth", model_dir=str(tmp_path))
+    gw.save({"w": gw.ones(2)}, tmp_path / "weights.pth")
+    found = gw.utils.model_zoo.load_url("https://a.example/weights.pth", model_dir=str(tmp_path))
+    assert found["w"].tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match=r"cuda:1"):
+        gw.cuda.set_device("cuda:1")
+    with pytest.raises(AssertionError, match="1 of 3 elements differ"):
+        gw.testing.assert_close(gw.tensor([1.0, 2.0, 3.0]), gw.tensor([1.0, 2.0, 3.5]))
+
+
+def test_processes_share_a_module_and_train_it_together() -> None:
+    """As A3C and Hogwild do, in processes that were forked, and in new ones."""
+    import gradwalk.multiprocessing as mp
+
+    for method in ("fork", "spawn"):
+        net = gw.nn.Linear(2, 1).share_memory()
+        before = net.weight.detach().clone()
+        assert net.weight.is_shared() and not before.is_shared()
+        processes = [mp.get_context(method).Process(target=descend, args=(net,)) for _ in range(2)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        assert [process.exitcode for process in processes] == [0, 0]
+        assert (before - net.weight).tolist() == pytest.approx(np.full((1, 2), 0.5))
+
+
+def descend(net: Any) -> None:
+    optimizer = gw.optim.SGD(net.parameters(), lr=0.25)
+    net(gw.ones(1, 2)).sum().backward()
+    optimizer.step()
+
+
+def test_a_job_of_one_process_runs_through_its_collectives() -> None:
+    from gradwalk import distributed as dist
+
+    x, gathered, objects = gw.ones(2), [gw.zeros(2)], [None]
+    dist.all_reduce(x, op=dist.ReduceOp.SUM)
+    dist.broadcast(x, 0)
+    dist.all_gather(gathered, x)
+    dist.all_gather_object(objects, "a")
+    dist.barrier(device_ids=[0])
+    assert x.tolist() == gathered[0].tolist() == [1.0, 1.0] and objects == ["a"]
+    assert dist.get_world_size(group=None) == 1 and dist.get_rank(None) == 0

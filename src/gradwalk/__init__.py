@@ -22,7 +22,9 @@ from gradwalk import masked as masked
 from gradwalk import data as data
 from gradwalk import distributed as distributed
 from gradwalk import func as func
+from gradwalk import hub as hub
 from gradwalk import io as io
+from gradwalk import jit as jit
 from gradwalk import nn as nn
 from gradwalk import optim as optim
 from gradwalk import sparse as sparse
@@ -30,6 +32,7 @@ from gradwalk import signal as signal
 from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
+from gradwalk import version as version
 from gradwalk.backends import (
     are_deterministic_algorithms_enabled,
     use_deterministic_algorithms,
@@ -91,6 +94,9 @@ from gradwalk.ops.core.dtypes import (
     result_type,
     set_default_dtype,
     set_float32_matmul_precision,
+    uint16,
+    uint32,
+    uint64,
     uint8,
 )
 from gradwalk.ops.core.op import Op, OpError, define, elementwise
@@ -105,6 +111,7 @@ from gradwalk.printers.tensor_text import set_printoptions
 from gradwalk.random.counts import *
 from gradwalk.random.generator import (
     Generator,
+    default_generator,
     get_rng_state,
     initial_seed,
     manual_seed,
@@ -112,24 +119,32 @@ from gradwalk.random.generator import (
     set_rng_state,
 )
 from gradwalk.random.sampling import *
-from gradwalk.tensors import window_functions as _windows
-from gradwalk.tensors.window_functions import *
+from gradwalk.signal import window_functions as _windows
+from gradwalk.signal.window_functions import *
 from gradwalk.scalar.value import Value
 from gradwalk.sparse import sparse_coo_tensor, spmm
 from gradwalk.tensors import legacy as _legacy
 from gradwalk.tensors.legacy import *
+from gradwalk.tensors.size import Size
 from gradwalk.tensors.tensor import Tensor
-from gradwalk.engine.threads import get_num_threads, set_num_threads
+from gradwalk.engine.threads import (
+    get_num_interop_threads,
+    get_num_threads,
+    set_num_interop_threads,
+    set_num_threads,
+)
 
 from gradwalk.ops import names as _names
 from gradwalk.ops.names import *
 
+__version__ = "0.1.0"
+
 # PyTorch's names of memory formats. They are accepted as hints: elements stay in row-major order.
 preserve_format, contiguous_format = "preserve_format", "contiguous_format"
 channels_last, channels_last_3d = "channels_last", "channels_last_3d"
-Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
-
-__version__ = "0.1.0"
+strided = Tensor.layout  # of every tensor that is not sparse
+detach = Tensor.detach
+layout = memory_format = str  # what annotations name
 
 if _TYPE_CHECKING:
     from gradwalk.batching.vmap import VmapError as VmapError, vmap as vmap
@@ -149,10 +164,13 @@ __all__ = [
 ]  # fmt: skip
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
-__all__ += ["channels_last", "channels_last_3d", "contiguous_format", "preserve_format"]
+__all__ += ["channels_last", "channels_last_3d", "contiguous_format", "preserve_format", "strided"]
+__all__ += ["detach", "layout", "memory_format", "uint16", "uint32", "uint64"]
 __all__ += ["get_default_device", "set_default_device"]
+__all__ += ["default_generator"]
 __all__ += ["get_eager_kernels", "set_eager_kernels"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
+__all__ += ["get_num_interop_threads", "hub", "jit", "set_num_interop_threads", "version"]
 __all__ += [
     "cdouble",
     "cfloat",
@@ -194,6 +212,13 @@ __all__ += _BATCHING
 __all__.sort()
 
 
+# So are the modules that few programs use.
+_SELDOM = (
+    "distributions", "einops", "hub", "jit", "multiprocessing", "onnx", "profiler", "testing",
+    "torch",
+)  # fmt: skip
+
+_loaders["einops"] = lambda: _importlib.import_module("gradwalk.einops").register()
 _loaders["kernels"] = lambda: _importlib.import_module("gradwalk.compiler.eager_kernels")
 _loaders["torch"] = lambda: _importlib.import_module("gradwalk.torch.guest")
 _loaders["xla"] = lambda: _importlib.import_module("gradwalk.compiler.backends.xla.machine")
@@ -212,8 +237,10 @@ def __getattr__(name: str) -> _Any:
         return globals()[name]
     if name == "bfloat16":  # NumPy has it from ml_dtypes, which need not be installed
         return _bfloat16()
-    if name in ("distributions", "onnx", "testing", "torch"):
+    if name in _SELDOM:
         return _importlib.import_module(f"gradwalk.{name}")
+    if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
+        return getattr(Tensor, name)  # in-place methods as functions: relu_(x), exp_(x)
     if name not in _INSIDE:
         raise AttributeError(f"module 'gradwalk' has no attribute '{name}'")
     from gradwalk import inspect

@@ -67,6 +67,21 @@ def test_kinds_of_numbers_and_containers(new: bool, tmp_path: Path) -> None:
     assert (shape, dtype, device) == ((2, 3), gw.float32, gw.device("cpu"))
 
 
+@pytest.mark.parametrize("new", [True, False])
+def test_a_conjugate_and_a_sign_beside_the_memory(new: bool, tmp_path: Path) -> None:
+    """PyTorch saves the memory of `z.conj()` as it is, and a note."""
+    z = torch.tensor([1 + 2j, 3 - 4j])
+    saved = {"conj": z.conj(), "neg": z.clone().conj().imag, "plain": z, "number": 1 + 2j}
+    saved["weight"] = torch.nn.Parameter(z.clone())
+    torch.save(saved, tmp_path / "complex.pt", _use_new_zipfile_serialization=new)
+    found = gw.load(tmp_path / "complex.pt")
+    assert found["conj"].tolist() == [1 - 2j, 3 + 4j]
+    assert found["neg"].tolist() == [-2.0, 4.0]
+    assert found["plain"].tolist() == z.tolist()
+    assert found["number"] == 1 + 2j
+    assert found["weight"].requires_grad
+
+
 @both_formats
 def test_tensors_of_one_storage_share_memory(new: bool, tmp_path: Path) -> None:
     a = torch.arange(12.0).reshape(3, 4)

@@ -13,8 +13,8 @@ MODULES = sorted((ROOT / "src").rglob("*.py"))
 SNAPSHOT = ROOT / "tests" / "project" / "exported_names.txt"
 LONGEST = 500
 MOST_FILES = 16  # of a room: a newcomer reads its list at a glance
-# Public names of PyTorch or micrograd, which another class may therefore have as well.
-FOREIGN_NAMES = {"Buffer", "Exponential", "Function", "Layer", "Module", "Variable"}
+# Public names of PyTorch, micrograd or einops, which another class may therefore have as well.
+FOREIGN_NAMES = {"Buffer", "Exponential", "Function", "Layer", "Module", "Reduce", "Variable"}
 CLASS = re.compile(r"^ *class ([A-Za-z]\w*)[(:]", re.MULTILINE)
 # Called by Python, by ast.NodeVisitor or by a notebook.
 CALLED_BY_OTHERS = re.compile(r"__\w+__|visit_\w+|_repr_\w+_|_ipython_\w+_")
@@ -99,6 +99,13 @@ def test_the_check_of_unused_names_sees_calls_and_tables() -> None:
 # Names of PyTorch that users know from there.
 PUBLIC_METHODS = {"from_pretrained", "generate_square_subsequent_mask", "save_for_backward"}
 PUBLIC_METHODS |= {"has_uninitialized_params", "predict"}
+PUBLIC_METHODS |= {"elapsed_time", "set_epoch", "broadcast_all", "logits_to_probs"}
+PUBLIC_METHODS |= {"probs_to_logits", "flatten_parameters", "_flat_weights_names", "all_weights"}
+PUBLIC_METHODS |= {"share_memory", "key_averages", "export_chrome_trace", "is_pinned"}
+PUBLIC_METHODS |= {"record_stream"}
+# What einops asks of a library.
+PUBLIC_METHODS |= {"is_appropriate_type", "to_numpy", "stack_on_zeroth_dimension", "add_axis"}
+PUBLIC_METHODS |= {"add_axes", "is_float_type", "_create_parameters", "_create_rearrange_layers"}
 # Events that the trainers of other packages call.
 PUBLIC_METHODS |= {"on_train_begin", "on_train_start", "on_step_end", "on_train_batch_end"}
 PUBLIC_METHODS |= {"on_train_end", "on_exception"}

@@ -5,11 +5,17 @@
 False
 """
 
+import sys
+
 from gradwalk.backends import cuda as cuda
 from gradwalk.backends import cudnn as cudnn
 from gradwalk.backends import mps as mps
 
 __all__ = ["cuda", "cudnn", "mps"]
+
+mkl = mkldnn = openmp = mps  # nor are these here
+for _name in ("mkl", "mkldnn", "openmp"):
+    sys.modules[f"{__name__}.{_name}"] = mps
 
 _deterministic = False
 

@@ -1,6 +1,11 @@
 """PyTorch's `backends.cudnn`. Convolutions do not use cuDNN, so its switches change nothing."""
 
-__all__ = ["allow_tf32", "benchmark", "deterministic", "enabled", "is_available", "version"]
+import contextlib
+from typing import Any
+
+__all__ = [
+    "allow_tf32", "benchmark", "deterministic", "enabled", "flags", "is_available", "version",
+]  # fmt: skip
 
 allow_tf32 = True
 benchmark = False
@@ -16,3 +21,8 @@ def is_available() -> bool:
 def version() -> int | None:
     """None: cuDNN is not used."""
     return None
+
+
+def flags(**switches: Any) -> Any:
+    """A context with other switches, which change nothing."""
+    return contextlib.nullcontext()

@@ -1,13 +1,13 @@
-"""PyTorch's `backends.mps`, Apple's GPUs, which are not supported."""
+"""Libraries of PyTorch that are not used here: Apple's GPUs, oneDNN, OpenMP, MKL."""
 
 __all__ = ["is_available", "is_built"]
 
 
 def is_available() -> bool:
-    """False: there is no device "mps"."""
+    """False: it is not used."""
     return False
 
 
 def is_built() -> bool:
-    """False: there is no device "mps"."""
+    """False: it is not used."""
     return False

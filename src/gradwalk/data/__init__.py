@@ -24,9 +24,10 @@ from gradwalk.data.dataset import (
     random_split,
 )
 from gradwalk.data.datasets import Characters, characters, circles, digits, moons, spirals
-from gradwalk.data.loader import DataLoader
+from gradwalk.data.loader import DataLoader, get_worker_info
 from gradwalk.data.sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -36,7 +37,8 @@ from gradwalk.data.sampler import (
 
 __all__ = [
     "BatchSampler", "ChainDataset", "Characters", "ConcatDataset", "DataLoader", "Dataset",
-    "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
-    "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "characters", "circles",
-    "default_collate", "digits", "moons", "progress", "random_split", "spirals",
+    "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler",
+    "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
+    "characters", "circles", "default_collate", "digits", "get_worker_info", "moons", "progress",
+    "random_split", "spirals",
 ]  # fmt: skip

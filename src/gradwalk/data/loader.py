@@ -203,3 +203,12 @@ def ahead(items: Iterator[Any], depth: int) -> Iterator[Any]:
             yield item
     finally:  # also when the loop ends early
         pool.shutdown(cancel_futures=True)
+
+
+def get_worker_info() -> None:
+    """None, as in the main process: a thread prefetches batches, and it sees the whole dataset.
+
+    >>> import gradwalk as gw
+    >>> gw.data.get_worker_info() is None
+    True
+    """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
 
+from gradwalk.distributed.processes import get_rank, get_world_size
 from gradwalk.random.generator import Generator, default_generator
-from gradwalk.random.sampling import multinomial
+from gradwalk.random.sampling import multinomial, randperm
 from gradwalk.tensors.apply import wrap
 
 CHUNK = 2**16  # the most indices that are drawn at once with replacement
@@ -237,3 +239,55 @@ def batched(items: Iterator[Any], size: int, drop_last: bool) -> Iterator[list[A
             batch = []
     if batch and not drop_last:
         yield batch
+
+
+class DistributedSampler(Sampler):
+    """The share of one process: every `num_replicas`-th index of an order that all of them know.
+
+    Call `set_epoch` before each epoch, or the order stays the same. Without `drop_last`, the first
+    indices are used again until the shares are equally large.
+
+    >>> import gradwalk as gw
+    >>> for rank in range(2):
+    ...     sampler = gw.data.DistributedSampler("abcde", num_replicas=2, rank=rank, shuffle=False)
+    ...     print(list(sampler))
+    [0, 2, 4]
+    [1, 3, 0]
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        self.dataset = dataset
+        self.num_replicas = get_world_size() if num_replicas is None else num_replicas
+        self.rank = get_rank() if rank is None else rank
+        if not 0 <= self.rank < self.num_replicas:
+            raise ValueError(f"rank is from 0 to {self.num_replicas - 1}, not {self.rank}")
+        self.epoch = 0
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = drop_last
+        extra = 0 if drop_last else self.num_replicas - 1
+        self.num_samples = (len(dataset) + extra) // self.num_replicas
+        self.total_size = self.num_samples * self.num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(len(self.dataset)))
+        if self.shuffle:
+            draw = Generator(like=default_generator.like).manual_seed(self.seed + self.epoch)
+            order = randperm(len(order), generator=draw).tolist()
+        repeated = islice(cycle(order), self.total_size)
+        return islice(repeated, self.rank, None, self.num_replicas)
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw another order next time: it depends on the seed and on the epoch."""
+        self.epoch = epoch

@@ -8,6 +8,20 @@ from gradwalk.distributed.distribute import distribute as distribute
 from gradwalk.distributed.distribute import sharding_of
 from gradwalk.distributed.launch import LaunchError
 from gradwalk.distributed.mesh import Mesh as Mesh
+from gradwalk.distributed.one_process import (
+    ReduceOp,
+    all_gather,
+    all_gather_object,
+    all_reduce,
+    broadcast,
+    broadcast_object_list,
+    get_backend,
+    init_process_group,
+    is_available,
+    is_nccl_available,
+    new_group,
+    reduce,
+)
 from gradwalk.distributed.processes import (
     barrier,
     destroy_process_group,
@@ -16,14 +30,19 @@ from gradwalk.distributed.processes import (
     init,
     is_initialized,
 )
+from gradwalk.ops.core.longer_paths import longer_paths as _longer_paths
+
+_longer_paths(__name__, "distributed_c10d", "nn")
 
 if _TYPE_CHECKING:
     from gradwalk.distributed.scale import Cluster as Cluster
     from gradwalk.distributed.scale import scale as scale
 
 __all__ = [
-    "Cluster", "LaunchError", "barrier", "destroy_process_group", "get_rank", "get_world_size",
-    "init", "is_initialized", "scale", "sharding_of",
+    "Cluster", "LaunchError", "ReduceOp", "all_gather", "all_gather_object", "all_reduce",
+    "barrier", "broadcast", "broadcast_object_list", "destroy_process_group", "get_backend",
+    "get_rank", "get_world_size", "init", "init_process_group", "is_available", "is_initialized",
+    "is_nccl_available", "new_group", "reduce", "scale", "sharding_of",
 ]  # fmt: skip
 
 

@@ -156,17 +156,17 @@ def is_initialized() -> bool:
     return job.launch is not None
 
 
-def get_rank() -> int:
+def get_rank(group: Any = None) -> int:
     """The number of this process; 0 without `init`."""
     return 0 if job.launch is None else job.launch.rank
 
 
-def get_world_size() -> int:
+def get_world_size(group: Any = None) -> int:
     """How many processes there are; 1 without `init`."""
     return 1 if job.launch is None else job.launch.world_size
 
 
-def barrier() -> None:
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> None:
     """Wait until every process is here."""
     gather("barrier", None)
 

@@ -6,7 +6,7 @@ import os
 from typing import IO, Any
 
 from gradwalk.io.errors import opened, source_of
-from gradwalk.io.pytorch_files import load_pt
+from gradwalk.io.pytorch_files import load_pt, mapped
 from gradwalk.io.safetensors_files import MOST_TENSORS, load_safetensors
 
 _OLD_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
@@ -26,7 +26,8 @@ def load(
 
     Of PyTorch's files, tensors in dictionaries, lists and tuples, with numbers and text, are read;
     a file that has anything else is refused, with `weights_only=False` too. Tensors are on the
-    CPU unless `map_location` names a device. Without ml_dtypes, bfloat16 becomes float32.
+    CPU unless `map_location` names a device; PyTorch's functions and dictionaries are accepted.
+    Without ml_dtypes, bfloat16 becomes float32.
 
     A file that is damaged, of another kind, or has more than `most_tensors` tensors raises
     `gradwalk.io.FileError`.
@@ -40,4 +41,4 @@ def load(
     state = load_safetensors(source, most_tensors=most_tensors)
     if map_location is None:
         return state
-    return {name: tensor.to(map_location) for name, tensor in state.items()}
+    return {name: mapped(tensor, map_location) for name, tensor in state.items()}

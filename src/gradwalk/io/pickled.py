@@ -35,6 +35,7 @@ KNOWN: dict[str, Any] = {
     "builtins.set": set,
     "builtins.complex": complex,
     "__builtin__.set": set,
+    "__builtin__.complex": complex,
     "_codecs.encode": lambda text, how="latin1": text.encode("latin1"),
 }
 

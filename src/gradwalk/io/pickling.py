@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.tensors.devices import device
+from gradwalk.tensors.size import Size
 from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -56,6 +57,8 @@ class Pickler:
             self.call("_codecs", "encode", value.decode("latin1"), "latin1")
         elif kind is complex:
             self.call("builtins", "complex", value.real, value.imag)
+        elif kind is Size:
+            self.call("torch", "Size", tuple(value))
         elif kind in (tuple, list, dict, set, OrderedDict, Counter):
             self._container(value, name)
         else:

@@ -10,7 +10,7 @@ import math
 import sys
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 import numpy as np
@@ -21,9 +21,11 @@ from gradwalk.io.pickled import KNOWN, PickleRefused, unpickled
 from gradwalk.io.pickling import Pickler
 from gradwalk.io.safetensors_files import Array, bfloat16_of
 from gradwalk.nn.parameter import Parameter
+from gradwalk.ops.core.dtypes import has_gradients
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.conversions import TYPE_NAMES
 from gradwalk.tensors.devices import device, placed
+from gradwalk.tensors.size import Size
 from gradwalk.tensors.tensor import Tensor
 
 MOST_ELEMENTS = 2**34  # of a tensor, which may repeat a few numbers any number of times
@@ -211,11 +213,17 @@ def _names(where: Any) -> dict[str, Any]:
 
     def tensor(storage: Any, offset: int, size: Any, stride: Any, *rest: Any) -> Tensor:
         made = _tensor(storage, offset, size, stride, where)
+        # PyTorch notes a conjugate, or a sign, beside memory that has neither.
+        facts = rest[2] if len(rest) > 2 and isinstance(rest[2], dict) else {}
+        if facts.get("conj") is True:
+            made = made.conj()
+        if facts.get("neg") is True:
+            made = -made
         # A leaf that requires a gradient does so again, as in PyTorch.
         return made.requires_grad_() if rest and rest[0] is True else made
 
     def parameter(data: Tensor, requires_grad: bool, *rest: Any) -> Parameter:
-        return Parameter(data, requires_grad=bool(requires_grad) and data.is_floating_point())
+        return Parameter(data, requires_grad=bool(requires_grad) and has_gradients(data.dtype))
 
     dtypes = [name for name in TYPE_NAMES.values() if name != "bfloat16"]  # NumPy's own
     known = KNOWN | {f"torch.{name}": np.dtype(name) for name in dtypes}
@@ -225,7 +233,7 @@ def _names(where: Any) -> dict[str, Any]:
         "torch._utils._rebuild_tensor": tensor,
         "torch._utils._rebuild_tensor_v2": tensor,
         "torch._utils._rebuild_parameter": parameter,
-        "torch.Size": tuple,
+        "torch.Size": Size,
         "torch.device": device,
     }
 
@@ -246,4 +254,18 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, where: Any) -> Te
     array = np.lib.stride_tricks.as_strided(storage[offset:], tuple(size), steps)
     made: Tensor = wrap(array)
     made._keeps_layout = True
-    return made if where is None else made.to(where)
+    return mapped(made, where)
+
+
+def mapped(tensor: Tensor, where: Any) -> Tensor:
+    """A tensor where `map_location` wants it: a device, a dictionary, or a function as PyTorch's.
+
+    Everything is read on the CPU. A dictionary is asked where that goes, a function is called with
+    the tensor, in the place of its storage, and "cpu".
+    """
+    if callable(where) and not isinstance(where, device):
+        placed_there = where(tensor, "cpu")
+        return tensor if placed_there is None else placed_there
+    if isinstance(where, Mapping):
+        where = where.get("cpu")
+    return tensor if where is None else tensor.to(where)

@@ -9,6 +9,7 @@ model as it was: parameters, buffers, `.grad`s, modes and random generators.
 """
 
 from gradwalk.testing.accumulates import assert_accumulates
+from gradwalk.testing.closeness import assert_close
 from gradwalk.testing.deterministic import assert_deterministic
 from gradwalk.testing.healthy import assert_healthy
 from gradwalk.testing.independence import assert_causal, assert_rows_independent
@@ -19,6 +20,7 @@ __all__ = [
     "assert_accumulates",
     "assert_all_parameters_learn",
     "assert_causal",
+    "assert_close",
     "assert_deterministic",
     "assert_gradients_match",
     "assert_healthy",

@@ -6,5 +6,7 @@
 
 from gradwalk.utils import checkpoint as checkpoint
 from gradwalk.utils import data as data
+from gradwalk.utils import dlpack as dlpack
+from gradwalk.utils import hooks as hooks
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks"]

@@ -18,7 +18,7 @@ from gradwalk.inspect.health.findings import Factor, Limits, describe
 from gradwalk.inspect.health.gradient_flow import Anatomy
 from gradwalk.inspect.health.health import health
 from gradwalk.inspect.health.update_sizes import step_norms
-from gradwalk.inspect.trace.array_statistics import Size, norm_of, typical
+from gradwalk.inspect.trace.array_statistics import NormAndCount, norm_of, typical
 
 cross_entropy = nn.functional.cross_entropy
 
@@ -531,5 +531,5 @@ def test_sizes() -> None:
     assert math.isclose(norm_of(tiny), 2e-25, rel_tol=1e-6)  # its square is 0 in float32
     assert math.isclose(norm_of(np.full(4, 1e25, np.float32)), 2e25, rel_tol=1e-6)
     assert math.isnan(norm_of(np.array([np.nan], np.float32)))
-    assert norm_of(None) == 0.0 and typical(Size(6.0, 4)) == 3.0
-    assert Size.of(np.array([3.0, 4.0])) == Size(5.0, 2)
+    assert norm_of(None) == 0.0 and typical(NormAndCount(6.0, 4)) == 3.0
+    assert NormAndCount.of(np.array([3.0, 4.0])) == NormAndCount(5.0, 2)

@@ -100,14 +100,14 @@ def _histogram(values: np.ndarray[Any, Any], low: float, high: float) -> tuple[i
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class NormAndCount:
     """The norm and the number of elements of an array that is not kept: cheaper than Statistics."""
 
     norm: float
     count: int
 
     @classmethod
-    def of(cls, array: Any) -> Size:
+    def of(cls, array: Any) -> NormAndCount:
         """Of an array or a number."""
         array = np.asarray(array)
         return cls(norm_of(array), array.size)
@@ -117,7 +117,7 @@ def norm_of(kept: Any) -> float:
     """The Euclidean norm; 0 of nothing, NaN or inf if an element is."""
     if kept is None:
         return 0.0
-    if isinstance(kept, Size):
+    if isinstance(kept, NormAndCount):
         return kept.norm
     if isinstance(kept, Statistics):
         return kept.norm if kept.finite else math.inf
@@ -135,13 +135,15 @@ def typical(kept: Any) -> float:
     """The size of a typical element: the root of the mean square."""
     if kept is None:
         return 0.0
-    count = kept.count if isinstance(kept, (Size, Statistics)) else np.size(kept)
+    count = kept.count if isinstance(kept, (NormAndCount, Statistics)) else np.size(kept)
     return norm_of(kept) / math.sqrt(max(count, 1))
 
 
 def array_of(kept: Any) -> Any:
     """The array, if it was kept."""
-    return None if kept is None or isinstance(kept, (Size, Statistics)) else np.asarray(kept)
+    return (
+        None if kept is None or isinstance(kept, (NormAndCount, Statistics)) else np.asarray(kept)
+    )
 
 
 def in_bytes(count: float) -> str:

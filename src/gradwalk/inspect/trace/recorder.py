@@ -15,7 +15,7 @@ import numpy as np
 from gradwalk.engine.modes import state, switch
 from gradwalk.graph.source import caller, own_files, source_line, watched, where_text
 from gradwalk.graph.versions import owner_of, stamp_of
-from gradwalk.inspect.trace.array_statistics import Size, Statistics
+from gradwalk.inspect.trace.array_statistics import NormAndCount, Statistics
 from gradwalk.inspect.trace.from_values import (
     ValueWriter,
     only_one_kind,
@@ -476,7 +476,7 @@ class LightRecorder(Recorder):
         array = getattr(array, "_array", array)
         if array is None:
             return None
-        return np.asarray(array) if self._refers(what, index) else Size.of(array)
+        return np.asarray(array) if self._refers(what, index) else NormAndCount.of(array)
 
     def _refers(self, what: str, index: int) -> bool:
         if what == "grads":

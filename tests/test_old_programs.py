@@ -1,0 +1,229 @@
+"""What programs of PyTorch's first years and of today write around the mathematics."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import warnings
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch as pytorch
+
+import gradwalk as gw
+
+# Every line is evaluated with `torch` standing for either library, and must give the same.
+LINES = """
+    torch.Tensor(x.size()).shape, torch.FloatTensor(x.shape).shape
+    torch.LongTensor((2, 3)).tolist()
+    x.size().numel(), x.shape[:1].numel(), (x.shape + (4,)).numel(), (2 * x.shape[1:]).numel()
+    isinstance(x.shape, torch.Size), isinstance(x.size()[1:], torch.Size), torch.Size([2]) == (2,)
+    x.new(x.size()).shape, x.new(2, 1).shape, x.new([1, 2]).tolist(), x.new().numel()
+    x.clone().add_(2, x).tolist(), x.add(2, x).tolist(), torch.add(x, 2, x).tolist()
+    x.clone().sub_(0.5, x).tolist(), torch.sub(x, 3, x).tolist()
+    x.clone().addcmul_(0.5, x, x).tolist(), x.addcdiv(2, x, x + 1).tolist()
+    torch.addcmul(x, 3, x, x).tolist(), torch.addcdiv(x, -1, x, x).tolist()
+    nn.MSELoss(size_average=False)(x, 0 * x).item(), nn.L1Loss(reduce=False)(x, 0 * x).tolist()
+    nn.CrossEntropyLoss(size_average=False)(x, torch.tensor([0, 1])).item()
+    nn.NLLLoss(size_average=True)(x, torch.tensor([0, 1])).item()
+    nn.PoissonNLLLoss(reduce=False)(x, x).tolist()
+    nn.TripletMarginLoss(size_average=False).reduction
+    nn.MarginRankingLoss(size_average=False)(x, x, x.sign()).item()
+    torch.relu_(x - 3).tolist(), torch.clamp_(x.clone(), 2, 3).tolist()
+    torch.zero_(x.clone()).tolist()
+    torch.chain_matmul(x, x.T, x).tolist()
+    nn.modules.utils._pair(3), nn.modules.utils._triple((1, 2, 3)), nn.modules.utils._single(2)
+    isinstance(nn.Conv2d(1, 1, 1), nn.modules.conv._ConvNd)
+    isinstance(nn.ConvTranspose1d(1, 1, 1), nn.modules.conv._ConvNd)
+    isinstance(nn.BatchNorm2d(1), nn.modules.batchnorm._BatchNorm)
+    isinstance(nn.InstanceNorm2d(1), nn.modules.batchnorm._BatchNorm)
+    isinstance(nn.Dropout(0.1), nn.modules.dropout._DropoutNd)
+    nn.modules.linear.Linear is nn.Linear
+    torch.version.cuda, torch.jit.is_scripting()
+    torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
+    torch.distributed.is_available(), torch.distributed.is_initialized()
+    x.clone().share_memory_().is_shared(), x.is_shared(), x.clone().share_memory_().tolist()
+    nn.Linear(2, 1).share_memory().weight.is_shared()
+    torch.nn.init.constant(torch.zeros(2), 3.0).tolist()
+    torch.nn.init.eye(torch.zeros(2, 2)).tolist()
+    torch.utils.data.get_worker_info(), torch.utils.data.dataloader.DataLoader.__name__
+    list(torch.utils.data.distributed.DistributedSampler(range(7), 3, 1, shuffle=False))
+    list(torch.utils.data.distributed.DistributedSampler(range(7), 3, 1, False, drop_last=True))
+    list(torch.utils.data.distributed.DistributedSampler(range(2), 5, 4, shuffle=False))
+    [len(torch.utils.data.DistributedSampler(range(7), 3, r)) for r in range(3)]
+    torch.utils.hooks.RemovableHandle.__name__, torch.utils.dlpack.from_dlpack(x).tolist()
+    torch.nn.attention.SDPBackend.MATH.name, torch.typename(torch.ones(1, dtype=torch.int64))
+"""
+
+
+@pytest.mark.parametrize("line", [line.strip() for line in LINES.strip().split("\n")])
+def test_a_line_means_the_same(line: str) -> None:
+    assert value_of(line, gw) == value_of(line, pytorch)
+
+
+def value_of(line: str, torch: ModuleType) -> Any:
+    x = torch.tensor([[1.0, 2.0, 3.0], [6.0, 5.0, 4.0]])
+    for name in ("nn.attention", "utils.data.distributed", "utils.dlpack"):
+        importlib.import_module(f"{torch.__name__}.{name}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return plain(eval(line, {"torch": torch, "nn": torch.nn, "x": x}))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "jit",
+        "hub",
+        "multiprocessing",
+        "nn.modules.batchnorm",
+        "nn.modules.conv",
+        "nn.modules.loss",
+        "nn.modules.utils",
+        "utils.data.dataset",
+        "utils.data.sampler",
+        "utils.hooks",
+        "version",
+    ],
+)
+def test_a_place_of_pytorchs_can_be_imported(path: str) -> None:
+    assert importlib.import_module(f"gradwalk.{path}").__doc__
+
+
+@pytest.mark.parametrize(
+    "where",
+    [lambda storage, location: storage, lambda storage, location: None, {"cuda:0": "cpu"}, "cpu"],
+)
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_load_takes_pytorchs_forms_of_map_location(tmp_path: Path, where: Any, suffix: str) -> None:
+    path = tmp_path / f"w{suffix}"
+    gw.save({"w": gw.ones(2)}, path)
+    assert gw.load(path, map_location=where)["w"].tolist() == [1, 1]
+
+
+def test_a_shape_is_saved_as_pytorchs() -> None:
+    buffer = io.BytesIO()
+    gw.save({"shape": gw.ones(2, 3).shape, "w": gw.ones(1)}, buffer)
+    buffer.seek(0)
+    assert type(pytorch.load(buffer)["shape"]) is pytorch.Size
+    buffer.seek(0)
+    assert type(gw.load(buffer)["shape"]) is gw.Size
+
+
+def test_the_legacy_factor_has_a_gradient() -> None:
+    x, y = gw.ones(2, requires_grad=True), gw.ones(2, requires_grad=True)
+    (gw.add(x, 3, y) + gw.zeros(2).addcmul(2, y, y)).sum().backward()
+    assert x.grad.tolist() == [1, 1] and y.grad.tolist() == [7, 7]
+
+
+def test_the_default_tensor_type() -> None:
+    try:
+        for name in ("torch.DoubleTensor", gw.DoubleTensor):
+            gw.set_default_tensor_type(name)
+            assert gw.zeros(1).dtype == gw.float64
+    finally:
+        gw.set_default_tensor_type(gw.FloatTensor)
+    with pytest.raises(TypeError, match="takes one of"):
+        gw.set_default_tensor_type("Float")
+
+
+def test_the_options_of_torch_compile() -> None:
+    layer = gw.nn.Linear(2, 2)
+    x = gw.ones(1, 2)
+    for options in (
+        {"mode": "reduce-overhead", "fullgraph": True},
+        {"backend": "inductor", "dynamic": False},
+        {"backend": "eager"},
+    ):
+        made = gw.compile(layer, **options)
+        np.testing.assert_allclose(made(x).detach(), layer(x).detach(), rtol=1e-6)
+    assert gw.compile(layer, disable=True) is layer
+    assert gw.compile(disable=True)(len) is len
+
+
+def test_one_process_as_a_group() -> None:
+    group = gw.distributed
+    group.init_process_group("gloo", timeout=timedelta(seconds=5))
+    try:
+        assert group.is_initialized() and group.get_rank() == 0
+        group.all_reduce(gw.ones(1))
+        group.broadcast(gw.ones(1), src=0)
+    finally:
+        group.destroy_process_group()
+    with pytest.raises(ValueError, match="init_method"):
+        group.init_process_group(init_method="file:///tmp/x")
+
+
+def test_decorators_of_jit_leave_functions_as_they_are() -> None:
+    for decorate in (gw.jit.script, gw.jit.trace, gw.jit.ignore, gw.jit.unused, gw.jit.ignore()):
+        assert decorate(plain) is plain
+
+
+def test_the_network_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match="runs the code of owner/repo"):
+        gw.hub.load("owner/repo", "model")
+    with pytest.raises(FileNotFoundError, match="downloads nothing"):
+        gw.hub.load_state_dict_from_url("https://example.org/w.pt")
+
+
+def test_a_shuffled_order_is_divided_among_processes() -> None:
+    def drawn(epoch: int) -> list[list[int]]:
+        samplers = [gw.data.DistributedSampler(range(9), 3, rank) for rank in range(3)]
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        return [list(sampler) for sampler in samplers]
+
+    assert sorted(i for part in drawn(0) for i in part) == list(range(9))
+    assert drawn(0) == drawn(0) != drawn(1)
+    with pytest.raises(ValueError, match="rank is from 0 to 1"):
+        gw.data.DistributedSampler(range(9), 2, 2)
+
+
+def test_forked_processes_train_one_model() -> None:
+    from gradwalk import multiprocessing
+
+    model = gw.nn.Linear(2, 1).share_memory()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        fork = multiprocessing.get_context("fork")
+        started = [fork.Process(target=train, args=(model,)) for _ in range(2)]
+        for process in started:
+            process.start()
+    for process in started:
+        process.join()
+        assert process.exitcode == 0
+    np.testing.assert_allclose(model(gw.ones(1, 2)).item(), 3, atol=1e-3)
+
+
+def train(model: Any) -> None:
+    optimizer = gw.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(40):
+        optimizer.zero_grad()
+        ((model(gw.ones(4, 2)) - 3) ** 2).mean().backward()
+        optimizer.step()
+
+
+def test_spawned_processes_that_fail_are_told() -> None:
+    from gradwalk import multiprocessing
+
+    multiprocessing.spawn(works, args=(2,), nprocs=2, start_method="fork")
+    with pytest.raises(RuntimeError, match="process 1 ended with 3"):
+        multiprocessing.spawn(fails, nprocs=2, start_method="fork")
+
+
+def works(index: int, count: int) -> None:
+    assert index < count
+
+
+def fails(index: int) -> None:
+    raise SystemExit(3 * index)
