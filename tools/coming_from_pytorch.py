@@ -20,7 +20,7 @@ from tools.pytorch_names import LEFT_OUT, Comparison, Namespace, compare
 PAGE = Path(__file__).parents[1] / "docs" / "pytorch" / "coming-from-pytorch.md"
 WIDTH = 98
 
-IN_PLACE = ("in-place forms", r"\w+_")
+IN_PLACE = r"\w+_"
 NAMESPACES = (
     Namespace(
         "torch",
@@ -28,13 +28,7 @@ NAMESPACES = (
         torch,
         gw,
         (
-            IN_PLACE,
-            (
-                "functions that are here in `gradwalk.nn.functional`",
-                "|".join(n for n in dir(gw.nn.functional) if not n.startswith("_")),
-            ),
-            ("special functions", r"i0|igammac?|mvlgamma|gcd|lcm|frexp|ldexp|nextafter|signbit"),
-            ("matrices", r".*(cholesky|lowrank|matrix|lobpcg|vander).*"),
+            ("an iteration for a few eigenvalues; `linalg.eigh` finds all", r"lobpcg"),
         ),
     ),
     Namespace(
@@ -43,9 +37,7 @@ NAMESPACES = (
         torch.Tensor,
         gw.Tensor,
         (
-            IN_PLACE,
-            ("special functions", r"i0|igammac?|mvlgamma|gcd|lcm|frexp|ldexp|nextafter"),
-            ("matrices", r".*(cholesky|matrix).*"),
+            ("PyTorch's internal steps: `data_ptr` and `x[...]`", r"const_data_ptr|index"),
         ),
     ),
     Namespace(
@@ -54,9 +46,7 @@ NAMESPACES = (
         torch.nn,
         gw.nn,
         (
-            ("layers that learn their input's size", r"Lazy.*|Uninitialized.*"),
-            ("pooling", r".*Pool\dd|MaxUnpool\dd"),
-            ("losses", r".*Loss(Options)?|.*WithLoss|LinearCrossEntropy.*"),
+            ("options that would change nothing here", r"LinearCrossEntropyOptions"),
         ),
     ),
     Namespace("torch.nn.Module", "gradwalk.nn.Module", torch.nn.Module, gw.nn.Module),
@@ -65,17 +55,13 @@ NAMESPACES = (
         "gradwalk.nn.functional",
         torch.nn.functional,
         gw.nn.functional,
-        (
-            IN_PLACE,
-            ("pooling", r".*pool\dd|max_unpool\dd"),
-            ("losses", r".*loss|linear_cross_entropy"),
-        ),
     ),
     Namespace("torch.nn.init", "gradwalk.nn.init", torch.nn.init, gw.nn.init),
     Namespace("torch.nn.utils", "gradwalk.nn.utils", torch.nn.utils, gw.nn.utils),
     Namespace(
         "torch.nn.utils.parametrize", "gradwalk.nn.utils.parametrize",
         torch.nn.utils.parametrize, gw.nn.utils.parametrize,
+        (("for the conversion to quantized modules", r"transfer_parametrizations_and_params"),),
     ),
     Namespace("torch.nn.utils.rnn", "gradwalk.nn.utils.rnn", torch.nn.utils.rnn, gw.nn.utils.rnn),
     Namespace("torch.optim", "gradwalk.optim", torch.optim, gw.optim),
@@ -102,9 +88,28 @@ NAMESPACES = (
     ),
     Namespace(
         "torch.distributions", "gradwalk.distributions", torch.distributions, gw.distributions,
+        (
+            (
+                "transforms of whole vectors and matrices, and distributions of these",
+                r".*Transform|LKJCholesky|LogisticNormal|Wishart",
+            ),
+            ("registries that find such a transform for a constraint", r"biject_to|transform_to"),
+            ("a base class of PyTorch's own formulas", r"ExponentialFamily"),
+            ("rare", r"GeneralizedPareto"),
+        ),
     ),
-    Namespace("torch.func", "gradwalk.func", torch.func, gw.func),
-    Namespace("torch.accelerator", "gradwalk.accelerator", torch.accelerator, gw.accelerator),
+    Namespace(
+        "torch.func", "gradwalk.func", torch.func, gw.func,
+        (("the package einops has it, for every library", r"rearrange"),),
+    ),
+    Namespace(
+        "torch.accelerator", "gradwalk.accelerator", torch.accelerator, gw.accelerator,
+        (
+            ("the device is named in `to(...)`; no other is current", r"(set_)?device_(idx|index)"),
+            ("JAX counts and frees the memory of a device itself", r".*memory.*|.*cache.*"),
+            ("of CUDA alone", r"Graph|get_device_capability"),
+        ),
+    ),
     Namespace("torch.random", "gradwalk.random", torch.random, gw.random),
     Namespace("torch.Generator", "gradwalk.Generator", torch.Generator, gw.Generator),
 )  # fmt: skip
@@ -169,7 +174,8 @@ differently under the same name.*
 
 1. **Imports.** Write `import gradwalk as torch`, and replace `torch` by `gradwalk` in
    `from torch... import ...`: `gradwalk.nn`, `gradwalk.optim` and `gradwalk.utils.data` are where
-   PyTorch has them.
+   PyTorch has them. Of einops, `from einops.layers.torch import ...` becomes
+   `from gradwalk.einops import ...`; its functions work as they are.
 2. **Devices.** `device="cuda"`, `.to(device)`, `torch.cuda.is_available()`, `autocast` and
    `GradScaler` work as in PyTorch, on JAX (`pip install "gradwalk[xla]"`). Instead of
    `DataParallel` there is `Mesh`. `compile` compiles a whole training step.
@@ -254,7 +260,7 @@ def _section(place: Namespace, comparison: Comparison) -> str:
     if comparison.keywords:
         listed = [f"`{name}` ({', '.join(k)})" for name, k in comparison.keywords.items()]
         parts.append(_paragraph("**Without**", listed))
-    in_place = [name for name in comparison.here if re.fullmatch(IN_PLACE[1], name)]
+    in_place = [name for name in comparison.here if re.fullmatch(IN_PLACE, name)]
     many = len(in_place) > 50  # list them apart
     plain = [name for name in comparison.here if not many or name not in in_place]
     parts.append(_paragraph("**Here**", [f"`{name}`" for name in plain]))
@@ -264,7 +270,7 @@ def _section(place: Namespace, comparison: Comparison) -> str:
 
 
 def _missing(place: Namespace, names: list[str]) -> str:
-    """List the missing names, by group."""
+    """List the missing names, by the reason that the namespace gives."""
     left = list(names)
     groups = []
     for title, pattern in place.groups:
@@ -273,8 +279,7 @@ def _missing(place: Namespace, names: list[str]) -> str:
             groups.append(f"{title}: {', '.join(f'`{name}`' for name in found)}")
             left = [name for name in left if name not in found]
     if left:
-        rest = ", ".join(f"`{name}`" for name in left)
-        groups.append(f"others: {rest}" if groups else rest)
+        raise ValueError(f"{place.title}: say in its groups why there is no {', '.join(left)}")
     if len(groups) == 1:
         return _paragraph("**Not here**", [groups[0]])
     lines = ["**Not here**:", ""]

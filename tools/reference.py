@@ -28,6 +28,7 @@ NAMESPACES = (
     "gradwalk.nn.init",
     "gradwalk.nn.parallel",
     "gradwalk.nn.utils",
+    "gradwalk.nn.utils.fusion",
     "gradwalk.nn.utils.parametrizations",
     "gradwalk.nn.utils.parametrize",
     "gradwalk.nn.utils.rnn",
@@ -47,6 +48,7 @@ NAMESPACES = (
     "gradwalk.autograd",
     "gradwalk.autograd.function",
     "gradwalk.autograd.functional",
+    "gradwalk.autograd.graph",
     "gradwalk.func",
     "gradwalk.inspect",
     "gradwalk.bugs",
@@ -61,8 +63,14 @@ NAMESPACES = (
     "gradwalk.backends.mps",
     "gradwalk.accelerator",
     "gradwalk.distributed",
+    "gradwalk.hub",
+    "gradwalk.jit",
+    "gradwalk.nn.attention",
     "gradwalk.utils.checkpoint",
     "gradwalk.utils.data",
+    "gradwalk.utils.dlpack",
+    "gradwalk.utils.hooks",
+    "gradwalk.version",
 )
 # Topics of `gradwalk`, by the module whose `__all__` has the name; the first match wins.
 TOPICS = (

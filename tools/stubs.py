@@ -160,10 +160,11 @@ def namespace(name: str, *others: type) -> str:
 
 
 def _defined(call: Callable[..., Any]) -> tuple[str, str]:
-    """The module and the name under which an op or a function is defined."""
+    """The module and the name under which an op or a function is defined; a function that takes
+    `out=` besides is the one that it wraps."""
     for module in FAMILIES + BESIDE:
         for name in _definitions(module):
-            if vars(module)[name] is call:
+            if vars(module)[name] in (call, getattr(call, "__wrapped__", None)):
                 return module.__name__, name
     raise LookupError(f"{call!r} is in no file that gradwalk.ops lists")
 

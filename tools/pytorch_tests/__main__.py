@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import builtins
 import contextlib
 import inspect
 import io
 import json
 import signal
-import sys
 import traceback
 import types
 import unittest
@@ -24,6 +21,7 @@ import torch
 
 import gradwalk as gw
 from tools.pytorch_tests import alias
+from tools.pytorch_tests.loading import POISON, functions_as_case, loaded
 
 
 class TooSlow(BaseException):
@@ -44,37 +42,27 @@ def limited(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def loaded(path: Path) -> types.ModuleType:
-    """The test file as a module in which `torch` is gradwalk."""
-    module = types.ModuleType(path.stem)
-    module.__file__ = str(path)
-    sys.modules[path.stem] = module
-    scope = dict(vars(builtins))
-    scope["__import__"] = alias.importing
-    scope["__build_class__"] = builtins.__build_class__
-    module.__dict__["__builtins__"] = scope
-    alias.LOADING.append(path.name)
-    module.__dict__["fact_of"] = alias.fact_of
-    tree = ast.fix_missing_locations(alias.DtypeFacts().visit(ast.parse(path.read_text())))
-    exec(compile(tree, str(path), "exec"), module.__dict__)
-    alias.LOADING.clear()
-    return module
+def _shown(value: Any) -> str:
+    if isinstance(value, alias.Missing):
+        return "missing"
+    return str(getattr(value, "name", value))[:30]
 
 
 def cases(module: types.ModuleType) -> Iterator[tuple[str, type, str, dict[str, Any]]]:
+    functions_as_case(module)
     for owner in list(vars(module).values()):
         if not (isinstance(owner, type) and issubclass(owner, unittest.TestCase)):
             continue
         if owner.__module__ != module.__name__:
             continue
         for name, method in inspect.getmembers(owner, inspect.isfunction):
-            if not name.startswith("test"):
+            if not name.startswith("test") or name in POISON or "_cuda" in name:
                 continue
             if getattr(method, "elsewhere", False) or getattr(method, "__unittest_skip__", False):
                 continue
             names = list(inspect.signature(method).parameters)
-            for keywords in alias.combinations(method, names):
-                shown = "-".join(str(v)[:30] for k, v in keywords.items() if k != "device")
+            for keywords in alias.combinations(method, names, owner.__name__):
+                shown = "-".join(_shown(v) for k, v in keywords.items() if k != "device")
                 yield f"{owner.__name__}.{name}[{shown}]", owner, name, keywords
 
 
