@@ -14,7 +14,8 @@ import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder, lanes_for
-from gradwalk.compiler.backends.llvm.target import binding, host, target_machine
+from gradwalk.compiler.backends.llvm.runtime.object_code import Library, assembly, compile_module
+from gradwalk.compiler.backends.llvm.target import host
 
 Array = np.ndarray[Any, Any]
 Body = Callable[[IRBuilder, int, list[Vector]], Vector]
@@ -52,15 +53,12 @@ class MapKernel:
 
     def assembly(self) -> str:
         """The assembly code."""
-        module = binding().parse_assembly(_module_text([self]))
-        found: str = target_machine().emit_assembly(module)
-        return found
+        return assembly({self.name: self.text}, self.declarations)
 
-    def use(self, engine: Any) -> None:
-        """Call the code in this engine from now on, and keep the engine alive."""
+    def use(self, library: Library) -> None:
+        """Call the code in this library from now on."""
         pointers = [ctypes.c_void_p] * (len(self.dtypes) + 1)
-        kind = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64)
-        self._engine, self._call = engine, kind(engine.get_function_address(self.name))
+        self._call = library.function(self.name, None, *pointers, ctypes.c_int64)
 
     def __call__(self, *arrays: Array, out: Array | None = None) -> Array:
         if self._call is None:
@@ -72,19 +70,13 @@ class MapKernel:
         return out
 
 
-def _module_text(kernels: Sequence[MapKernel]) -> str:
-    declarations = sorted({d.text for kernel in kernels for d in kernel.declarations})
-    return "\n".join([*declarations, *(kernel.text for kernel in kernels)])
-
-
 def compile_maps(kernels: Sequence[MapKernel]) -> None:
     """Compile kernels together: starting LLVM takes as long as ten of them."""
-    module = binding().parse_assembly(_module_text(kernels))
-    module.verify()
-    engine = binding().create_mcjit_compiler(module, target_machine())
-    engine.finalize_object()
+    declarations = sorted({d.text for kernel in kernels for d in kernel.declarations})
+    text = "\n".join([*declarations, *(kernel.text for kernel in kernels)])
+    library = compile_module(text, [kernel.name for kernel in kernels])
     for kernel in kernels:
-        kernel.use(engine)
+        kernel.use(library)
 
 
 def ulps(found: Array, truth: Array) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
+from playwright.sync_api import expect
 
 from gradwalk.studio.exporting import export
 from gradwalk.studio.launch import Studio
@@ -154,6 +155,7 @@ def test_installed_fonts_move_nothing(open_page: Any, usual: Any, site: str, wid
         for watched in (bare, dressed):
             watched.go(link)
             watched.page.wait_for_timeout(200)
+            expect(watched.page.get_by_text("Loading …")).to_have_count(0)  # code of a panel
             texts.append(watched.page.evaluate(_TEXTS))
         assert len(texts[0]) > 30
         assert texts[0] == texts[1], link

@@ -68,7 +68,7 @@ where: Op = elementwise(
 maximum = elementwise(
     "maximum",
     np.maximum,
-    lambda x, y: x if x >= y or x != x else y,
+    lambda x, y: x if x > y or x != x else y,
     vjp=[
         lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0, g)),
         lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0, g)),
@@ -80,7 +80,7 @@ maximum = elementwise(
 minimum = elementwise(
     "minimum",
     np.minimum,
-    lambda x, y: x if x <= y or x != x else y,
+    lambda x, y: x if x < y or x != x else y,
     vjp=[
         lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0, g)),
         lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0, g)),
@@ -117,7 +117,7 @@ clip_op = elementwise(
 clamp_min = elementwise(
     "clamp_min",
     lambda x, min: np.maximum(x, min),
-    lambda x, min: min if x < min or min != min else x,
+    lambda x, min: x if x > min or x != x else min,
     vjp=[lambda g, x, min: where(x >= min, g, 0), lambda g, x, min: where(x < min, g, 0)],
     doc="Limit from below.",
     **IN_PLACE,
@@ -125,7 +125,7 @@ clamp_min = elementwise(
 clamp_max = elementwise(
     "clamp_max",
     lambda x, max: np.minimum(x, max),
-    lambda x, max: max if x > max or max != max else x,
+    lambda x, max: x if x < max or x != x else max,
     vjp=[lambda g, x, max: where(x <= max, g, 0), lambda g, x, max: where(x > max, g, 0)],
     doc="Limit from above.",
     **IN_PLACE,
