@@ -155,7 +155,7 @@ def test_installed_fonts_move_nothing(open_page: Any, usual: Any, site: str, wid
         for watched in (bare, dressed):
             watched.go(link)
             watched.page.wait_for_timeout(200)
-            expect(watched.page.get_by_text("Loading …")).to_have_count(0)  # code of a panel
+            expect(watched.page.locator(".loading")).to_have_count(0)  # the code of a panel
             texts.append(watched.page.evaluate(_TEXTS))
         assert len(texts[0]) > 30
         assert texts[0] == texts[1], link
