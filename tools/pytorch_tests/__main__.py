@@ -122,6 +122,7 @@ def alias_defaults() -> Iterator[None]:
         yield
     finally:
         gw.set_default_dtype(before)
+        gw.set_grad_enabled(True)  # a test that was stopped leaves its modes on
 
 
 def main() -> None:
