@@ -266,3 +266,100 @@ def test_a_backward_hook_may_return_the_gradients_it_got() -> None:
     layer.register_full_backward_hook(lambda m, inputs, out: gw.ones(1, 2))
     with pytest.raises(RuntimeError, match="no input of the module needs one"):
         layer(gw.ones(1, 2)).sum().backward()
+
+
+def state_program(library: Any) -> list[Any]:
+    """Modules that save and load in their own way, as programs of PyTorch do."""
+    nn = library.nn
+
+    class Renamed(nn.Module):  # type: ignore[misc, name-defined]
+        _version = 2
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(library.zeros(2))
+            self.register_buffer("seen", library.zeros(1))
+
+        def _load_from_state_dict(self, state: Any, prefix: str, metadata: Any, *rest: Any) -> None:
+            versions.append(metadata.get("version"))
+            if prefix + "older" in state:
+                state[prefix + "w"] = state.pop(prefix + "older")
+            if prefix + "seen" in state:
+                self.seen = library.zeros(state[prefix + "seen"].shape)
+            super()._load_from_state_dict(state, prefix, metadata, *rest)
+
+    class Own(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 3
+
+        def _save_to_state_dict(self, state: Any, prefix: str, keep_vars: bool) -> None:
+            super()._save_to_state_dict(state, prefix, keep_vars)
+            state[prefix + "count"] = library.tensor(self.count)
+
+        def _load_from_state_dict(self, state: Any, prefix: str, *_: Any) -> None:
+            self.count = state[prefix + "count"].item()
+
+    versions: list[Any] = []
+    model = nn.Sequential(Renamed(), Own(), nn.Linear(1, 1))
+    state = model.state_dict()
+    results: list[Any] = [list(state), dict(state._metadata)]
+    results.append(repr(model.load_state_dict(state)))
+    given = {**state, "0.older": library.ones(2), "0.seen": library.ones(3)}
+    given["1.count"] = library.tensor(5)
+    del given["0.w"]
+    results.append(repr(model.load_state_dict(given)))
+    results += [model[0].w.tolist(), model[0].seen.tolist(), model[1].count, sorted(given)]
+    given.update({"0.more": library.ones(1), "else.x": library.ones(1), "1.own": library.ones(1)})
+    del given["2.bias"]
+    results.append(tuple(map(sorted, model.load_state_dict(given, strict=False))))
+    with pytest.raises(RuntimeError, match=r'Unexpected key\(s\) in state_dict: .*"0.more"'):
+        model.load_state_dict(given)
+    return [*results, versions]
+
+
+def test_methods_that_save_and_load_a_module() -> None:
+    assert state_program(gw) == state_program(torch)
+
+
+def test_versions_of_modules_are_saved(tmp_path: Any) -> None:
+    state = gw.nn.Sequential(gw.nn.Linear(1, 1)).state_dict()
+    gw.save({"model": state}, tmp_path / "ours.pt")
+    assert torch.load(tmp_path / "ours.pt")["model"]._metadata == state._metadata  # type: ignore[attr-defined]
+    torch.save(torch.nn.Linear(1, 1).state_dict(), tmp_path / "theirs.pt")
+    assert gw.load(tmp_path / "theirs.pt")._metadata == {"": {"version": 1}}
+
+
+def test_newer_weight_norm_loads_files_of_the_older() -> None:
+    older = gw.nn.utils.weight_norm(gw.nn.Linear(2, 3))
+    newer = gw.nn.Sequential(gw.nn.utils.parametrizations.weight_norm(gw.nn.Linear(2, 3)))
+    newer.load_state_dict({f"0.{name}": value for name, value in older.state_dict().items()})
+    x = gw.ones(2)
+    assert newer(x).tolist() == older(x).tolist()
+
+
+def test_instance_norm_without_weight_takes_any_channels() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 3, 4, 4))
+    with pytest.warns(UserWarning, match="3 channels"):
+        ours = gw.nn.InstanceNorm2d(2)(gw.tensor(x))
+    with pytest.warns(UserWarning, match="num_features"):
+        theirs = torch.nn.InstanceNorm2d(2)(torch.tensor(x))
+    np.testing.assert_allclose(numbers(ours), numbers(theirs), rtol=1e-12)
+    with pytest.raises(ValueError, match="3 channels"):
+        gw.nn.InstanceNorm2d(2, affine=True)(gw.tensor(x))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # PyTorch's, of its own gradient
+def test_a_sparse_embedding_has_the_same_numbers_in_its_gradient() -> None:
+    table = np.random.default_rng(0).normal(size=(4, 2))
+    found = []
+    for library in (gw, torch):
+        layer: Any = library.nn.Embedding(4, 2, sparse=True, dtype=library.float64)
+        layer.load_state_dict({"weight": library.tensor(table)})
+        optimizer = library.optim.Adagrad(layer.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (layer(library.tensor([1, 3, 1])) ** 3).sum().backward()
+            optimizer.step()
+        found.append(numbers(layer.weight))
+    np.testing.assert_allclose(*found, rtol=1e-12)

@@ -45,8 +45,6 @@ LAYERS = (
         "func",
         "distributions",
         "einops",
-        "jit",
-        "multiprocessing",
         "version",
         "__init__",
     ),

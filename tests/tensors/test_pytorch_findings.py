@@ -489,3 +489,28 @@ def test_probabilities_as_a_transform() -> None:
         results.append([*y.tolist(), *chance.inv(y).tolist(), *slope.tolist()])
         assert d.AbsTransform()(library.tensor(x)).tolist() == library.tensor(x).abs().tolist()
     assert np.allclose(*results, atol=1e-5)
+
+
+def test_numpy_of_a_parameter_inside_no_grad() -> None:
+    x = gw.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="NumPy cannot record"):
+        x.numpy()
+    with gw.no_grad():
+        assert x.numpy().tolist() == np.asarray(x).tolist() == [1.0, 1.0]
+
+
+def test_the_gradient_can_be_deleted() -> None:
+    x = gw.ones(2, requires_grad=True)
+    x.sum().backward()
+    del x.grad
+    assert x.grad is None
+
+
+def test_next_functions_end_in_the_leaves() -> None:
+    for library in (gw, torch):
+        x: Any = library.ones(2, requires_grad=True)
+        (first, _), (second, _) = (x * x).grad_fn.next_functions
+        assert first.name() == "torch::autograd::AccumulateGrad"
+        assert first.variable is x
+        assert first == second
+        assert first.next_functions == ()

@@ -6,8 +6,9 @@ from gradwalk.autograd import function as function
 from gradwalk.autograd import functional as functional
 from gradwalk.autograd import graph as graph
 from gradwalk.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from gradwalk.autograd.batched_grad import grad
 from gradwalk.engine.function import Function, once_differentiable
-from gradwalk.engine.gradients import backward, grad
+from gradwalk.engine.gradients import backward
 from gradwalk.engine.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from gradwalk.tensors.legacy import Variable
 

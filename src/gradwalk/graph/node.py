@@ -76,10 +76,36 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The inputs and which of their outputs is used, under PyTorch's name for it."""
-        return tuple(zip(self.inputs, self.picks, strict=False))
+        functions = (
+            node if node is None or isinstance(node, Node) else AccumulateGrad(node)
+            for node in self.inputs
+        )
+        return tuple(zip(functions, self.picks, strict=False))
 
     def __repr__(self) -> str:
         return f"<{self.title}>"
+
+
+class AccumulateGrad:
+    """The end of `next_functions`, as PyTorch shows it: what adds to the `grad` of a leaf."""
+
+    next_functions = ()
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """PyTorch's name for it."""
+        return "torch::autograd::AccumulateGrad"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and self.variable is other.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
 
 
 class Freed:

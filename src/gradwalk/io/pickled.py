@@ -100,7 +100,10 @@ def unpickled(file: IO[bytes], known: dict[str, Any], storage: Callable[[Any], A
             state = stack.pop()
             if not isinstance(stack[-1], OrderedDict) or not isinstance(state, dict):
                 raise PickleRefused(f"it sets attributes of a {type(stack[-1]).__name__}")
-            # A state dict of a Module notes versions of its layers here, which nothing reads.
+            # A state dict notes the versions of its modules here. Nothing else has a use.
+            versions = state.get("_metadata")
+            if isinstance(versions, dict) and all(isinstance(v, dict) for v in versions.values()):
+                stack[-1]._metadata = versions  # type: ignore[attr-defined]
         elif name == "BINPERSID":
             stack.append(storage(stack.pop()))
         elif name not in _NOTHING:

@@ -89,6 +89,10 @@ class Pickler:
                 self.write(key, f"a key of {name}")
                 self.write(inner, f"{name}[{key!r:.60}]")
             self.parts.append(b"u")
+            versions = getattr(value, "_metadata", None)  # of the modules of a state dict
+            if versions is not None:
+                self.write({"_metadata": versions}, name)
+                self.parts.append(b"b")
 
     def items(self, values: Any, name: str) -> None:
         """A mark, and values above it."""

@@ -50,6 +50,8 @@ class Module(_hooks.ModuleHooks):
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
 
+    _version: int = 1  # of what `state_dict` holds, for a subclass's `_load_from_state_dict`
+
     training: bool
 
     def __init__(self) -> None:
@@ -435,6 +437,27 @@ class Module(_hooks.ModuleHooks):
         copying.
         """
         return _state.load(self, state_dict, strict, assign)
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        """Add what the module itself holds to `destination`. A subclass may add more."""
+        _state.save_own(self, destination, prefix, keep_vars)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load what the module itself holds. A subclass may change `state_dict` before, or load
+        things of its own.
+        """
+        _state.load_own(self, state_dict, prefix, local_metadata, missing_keys, error_msgs)
 
     def get_extra_state(self) -> Any:
         """Any object that a subclass adds to its `state_dict` as `_extra_state`; write

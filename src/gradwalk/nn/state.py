@@ -45,7 +45,7 @@ def _own(module: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _has(module: Any, method: str) -> bool:
-    """Whether a subclass overrides get_extra_state or set_extra_state."""
+    """Whether a subclass overrides a method of Module."""
     defined = getattr(type(module), method)
     return getattr(defined, "__module__", "") != "gradwalk.nn.module"
 
@@ -55,15 +55,31 @@ def collect(
 ) -> OrderedDict[str, Any]:
     """Add the state of a module and its submodules to `state`, in PyTorch's order."""
     module._run_hooks("before_state", module, prefix, keep_vars)
-    for name, tensor in _own(module):
-        state[prefix + name] = tensor if keep_vars else tensor.detach()
-    if _has(module, "get_extra_state"):
-        state[prefix + EXTRA] = module.get_extra_state()
+    if isinstance(state, OrderedDict):
+        versions = vars(state).setdefault("_metadata", OrderedDict())
+        versions[prefix[:-1]] = {"version": module._version}
+    module._save_to_state_dict(state, prefix, keep_vars)
     for name, inner in module._modules.items():
         if inner is not None:
             inner.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
     module._run_hooks("after_state", module, state, prefix, {})
     return state
+
+
+def save_own(module: Any, state: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    """Add a module's own state, without its submodules'."""
+    for name, tensor in _own(module):
+        state[prefix + name] = tensor if keep_vars else tensor.detach()
+    if _has(module, "get_extra_state"):
+        state[prefix + EXTRA] = module.get_extra_state()
+
+
+class _Metadata(dict[str, Any]):
+    """PyTorch's `local_metadata` of one module, and what is known of the whole load."""
+
+    writes: list[Callable[[], None]]  # done when the states of all modules are checked
+    known: set[str]  # names that some module loads
+    assign: bool
 
 
 def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
@@ -84,26 +100,20 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
         for path, owner in module.named_modules(remove_duplicate=False)
     ]
     hooked = [(prefix, owner) for prefix, owner in modules if owner._hooks is not None]
-    if hooked:
-        given = OrderedDict(given)  # hooks may change it
-        for prefix, owner in hooked:
-            owner._run_hooks("before_load", owner, given, prefix, {}, strict, *keys, problems)
+    given = _copy(given)  # hooks and methods of subclasses may change it
+    for prefix, owner in hooked:
+        owner._run_hooks("before_load", owner, given, prefix, {}, strict, *keys, problems)
+    versions = getattr(given, "_metadata", {})
     known: set[str] = set()
     writes: list[Callable[[], None]] = []
     for prefix, owner in modules:
-        for name, tensor in _own(owner):
-            known.add(prefix + name)
-            array = _array(prefix + name, tensor, given, keys.missing_keys, problems)
-            if array is not None:
-                value = given[prefix + name] if assign else None
-                writes.append(partial(_write, owner, name, tensor, array, value))
-    for prefix, owner in modules:
-        if _has(owner, "get_extra_state") or _has(owner, "set_extra_state"):
-            known.add(prefix + EXTRA)
-            if prefix + EXTRA in given:
-                writes.append(partial(owner.set_extra_state, given[prefix + EXTRA]))
-            else:
-                keys.missing_keys.append(prefix + EXTRA)
+        metadata = _Metadata(versions.get(prefix[:-1], {}))
+        metadata.writes, metadata.known, metadata.assign = writes, known, assign
+        before = len(known)
+        owner._load_from_state_dict(given, prefix, metadata, strict, *keys, problems)
+        if len(known) == before and _has(owner, "_load_from_state_dict"):
+            # It loads its names itself, and does not tell which.
+            known.update(name for name in given if name.rpartition(".")[0] == prefix[:-1])
     keys.unexpected_keys.extend(name for name in given if name not in known)
     excusable = any(owner._hooks_of("after_load") for _, owner in hooked)
     _judge(module, problems, keys, strict and not excusable, "nothing was changed")
@@ -114,6 +124,37 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
             owner._run_hooks("after_load", owner, keys)
         _judge(module, [], keys, strict, "the names that fit were loaded")
     return keys
+
+
+def _copy(given: Mapping[str, Any]) -> OrderedDict[str, Any]:
+    """A copy of a state dict, with the versions of modules that it may have."""
+    copy = OrderedDict(given)
+    if hasattr(given, "_metadata"):
+        copy._metadata = given._metadata  # type: ignore[attr-defined]
+    return copy
+
+
+def load_own(
+    module: Any,
+    given: Mapping[str, Any],
+    prefix: str,
+    metadata: Any,
+    missing: list[str],
+    problems: list[str],
+) -> None:
+    """Check a module's own state, and note what is to be written."""
+    for name, tensor in _own(module):
+        metadata.known.add(prefix + name)
+        array = _array(prefix + name, tensor, given, missing, problems)
+        if array is not None:
+            value = given[prefix + name] if metadata.assign else None
+            metadata.writes.append(partial(_write, module, name, tensor, array, value))
+    if _has(module, "get_extra_state") or _has(module, "set_extra_state"):
+        metadata.known.add(prefix + EXTRA)
+        if prefix + EXTRA in given:
+            metadata.writes.append(partial(module.set_extra_state, given[prefix + EXTRA]))
+        else:
+            missing.append(prefix + EXTRA)
 
 
 def _judge(

@@ -13,7 +13,7 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import made_at, name_of
 from gradwalk.engine.hooks import RemovableHandle
-from gradwalk.engine.modes import current, hold, state
+from gradwalk.engine.modes import current, hold, is_grad_enabled, state
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
@@ -214,6 +214,10 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
             state.here.tracer.writes_grad(self)
         self._grad = value
 
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
     def backward(
         self,
         gradient: Any = None,
@@ -350,8 +354,11 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         return self._array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The array itself: same memory. Refused if gradients flow through it, unless `force`."""
-        if self.requires_grad and not force:
+        """The array itself: same memory. Refused if gradients flow through it, unless `force`.
+
+        Inside `no_grad` nothing that NumPy computes would be recorded anyway.
+        """
+        if self.requires_grad and not force and is_grad_enabled():
             raise RuntimeError(
                 f"{name_of(self)} needs a gradient, and NumPy cannot record one.\n"
                 f"  made at:   {self.line}\n"

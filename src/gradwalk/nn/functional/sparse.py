@@ -49,13 +49,15 @@ def embedding(
 ) -> Any:
     """Row `input[...]` of `weight` for every element; `padding_idx` receives no gradient.
 
+    With `sparse` the gradient has the same numbers, but is a dense tensor.
+
     >>> import gradwalk as gw
     >>> gw.nn.functional.embedding(gw.tensor([1, 0]), gw.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
-    if scale_grad_by_freq or sparse:
-        raise NotImplementedError("embedding: scale_grad_by_freq and sparse are not supported")
+    if scale_grad_by_freq:
+        raise NotImplementedError("embedding: scale_grad_by_freq is not supported")
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight is a matrix, not of shape {tuple(weight.shape)}")
     check_indices("embedding", input, weight.shape[0])

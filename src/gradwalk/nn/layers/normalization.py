@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, InitVar
 from typing import Any
 
@@ -206,7 +207,10 @@ class _InstanceNorm(_TrackedNorm):
         batched = input.ndim == self.dimensions + 2
         channels = input.shape[1 if batched else 0]
         if channels != self.num_features:
-            raise ValueError(f"{channels} channels given to {self!r}")
+            told = f"{channels} channels given to {self!r}"
+            if self.affine or self.track_running_stats:
+                raise ValueError(told)
+            warnings.warn(f"{told}, which has no weight for them", stacklevel=2)
         out = functional.instance_norm(
             input if batched else input.unsqueeze(0),
             self.running_mean,

@@ -52,6 +52,15 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     ['parametrizations.weight.original0', 'parametrizations.weight.original1']
     """
     register_parametrization(module, name, LengthAndDirection(dim))
+
+    def read_older_names(_: Any, state: dict[str, Any], prefix: str, *__: Any) -> None:
+        """Let files of the older `nn.utils.weight_norm` fit."""
+        older = f"{prefix}{name}_g", f"{prefix}{name}_v"
+        if all(key in state for key in older):
+            for number, key in enumerate(older):
+                state[f"{prefix}parametrizations.{name}.original{number}"] = state.pop(key)
+
+    module.register_load_state_dict_pre_hook(read_older_names)
     return module
 
 
