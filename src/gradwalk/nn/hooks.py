@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +36,20 @@ class ModuleHooks(Hookable):
     ) -> RemovableHandle:
         """Call `hook(module, args)` before forward; its result replaces the arguments."""
         return self._add_hook("before", ForwardHook(hook, with_kwargs, False), prepend)
+
+    @property
+    def _forward_pre_hooks(self) -> OrderedDict[int, Hook]:
+        """PyTorch's register of these hooks: a copy, to look at."""
+        return self._hooks_by_number("before")
+
+    @property
+    def _forward_hooks(self) -> OrderedDict[int, Hook]:
+        """Likewise."""
+        return self._hooks_by_number("after")
+
+    def _hooks_by_number(self, kind: str) -> OrderedDict[int, Hook]:
+        entries = (self._hooks or {}).get(kind, {})
+        return OrderedDict((number, entry.hook) for number, entry in entries.items())
 
     def register_forward_hook(
         self,
