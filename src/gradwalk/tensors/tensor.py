@@ -443,8 +443,8 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         return copied
 
     def __reduce__(self) -> Any:
-        self._need_leaf("pickled", ".detach()")
-        return _unpickle, (type(self), self._shared(), self._requires_grad, self._label)
+        # What was computed becomes a leaf, as in PyTorch.
+        return _unpickle, (type(self), self._shared(), self.requires_grad, self._label)
 
     def view(self, *sizes: Any, size: Any = None) -> Tensor:
         """Another shape, or the bytes as another dtype, on the same memory; never a copy."""
@@ -465,6 +465,10 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
 def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -> Tensor:
     tensor = kind.__new__(kind)
+    if isinstance(array, np.ndarray):
+        usual = np.dtype(array.dtype.type)
+        if array.dtype is not usual and array.dtype == usual:
+            array = array.view(usual)  # a pickle has a dtype of its own, and programs ask `is`
     tensor._set(array, None, 0)
     tensor._requires_grad = requires_grad
     tensor._label = label

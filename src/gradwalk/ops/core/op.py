@@ -12,7 +12,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -154,6 +154,15 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+    def __copy__(self) -> Self:
+        return self  # like a function
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        return public.named, public.name_of(self)
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         if self.attributes or attrs or len(args) != len(self.inputs):

@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pickle import PicklingError
 from typing import Any, ParamSpec, TypeVar
 
 from gradwalk.ops.core.out import takes_out, written
@@ -80,6 +81,20 @@ def names_of(namespace: str) -> dict[str, Any]:
     return dict(sorted(names.items()))
 
 
+def name_of(call: Any) -> tuple[str, str]:
+    """A public name of an op, for a pickle: its namespace, and its name there."""
+    for registration in registered:
+        if registration.call is call and registration.namespaces:
+            space, _, name = registration.namespaces[0].partition(".")
+            return space, name or registration.names[0]
+    raise PicklingError(f"{call!r} has no public name, which a pickle would hold")
+
+
+def named(namespace: str, name: str) -> Any:
+    """What has this public name."""
+    return names_of(namespace)[name]
+
+
 def public(
     *,
     names: str = "",
@@ -104,6 +119,10 @@ def public(
         plain = numpy or not out or _has_out(function)
         offered = call if plain else takes_out(function)
         listed = tuple((names or function.__name__).split())
+        if offered is not call and namespaces:  # a pickle finds it under its public name
+            space = namespaces.split()[0].partition(".")[0]
+            offered.__module__ = "gradwalk" if space == "gradwalk" else f"gradwalk.{space}"
+            offered.__qualname__ = listed[0]
         own = call if method is True else method  # methods take no `out`, as in PyTorch
         register(Registration(offered, listed, tuple(namespaces.split()), own, inplace))
         return call
