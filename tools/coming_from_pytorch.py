@@ -13,6 +13,7 @@ import textwrap
 from pathlib import Path
 
 import torch
+import torch.nn.utils.prune
 
 import gradwalk as gw
 from tools.pytorch_names import LEFT_OUT, Comparison, Namespace, compare
@@ -58,6 +59,12 @@ NAMESPACES = (
     ),
     Namespace("torch.nn.init", "gradwalk.nn.init", torch.nn.init, gw.nn.init),
     Namespace("torch.nn.utils", "gradwalk.nn.utils", torch.nn.utils, gw.nn.utils),
+    Namespace(
+        "torch.nn.utils.prune",
+        "gradwalk.nn.utils.prune",
+        torch.nn.utils.prune,
+        gw.nn.utils.prune,
+    ),
     Namespace(
         "torch.nn.utils.parametrize", "gradwalk.nn.utils.parametrize",
         torch.nn.utils.parametrize, gw.nn.utils.parametrize,

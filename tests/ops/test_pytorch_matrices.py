@@ -28,6 +28,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "addbmm_": lambda m: m.zeros(2, 2).addbmm_(_batch(m), _batch(m), beta=2, alpha=3),
     "a product of lists": lambda m: m.einsum(_pair(m)[0], [0, 1], _pair(m)[1], [1, 2], [0, 2]),
     "without a result": lambda m: m.einsum(_pair(m)[0], [1, 0]),
+    "without a result, of large numbers": lambda m: m.einsum(_pair(m)[0], [51, 25]),
     "with an ellipsis": lambda m: m.einsum(_pair(m)[0], [..., 1], [...]),
 }
 

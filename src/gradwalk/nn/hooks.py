@@ -48,7 +48,7 @@ class ModuleHooks(Hookable):
         return self._hooks_by_number("after")
 
     def _hooks_by_number(self, kind: str) -> OrderedDict[int, Hook]:
-        entries = (self._hooks or {}).get(kind, {})
+        entries: dict[int, ForwardHook] = (self._hooks or {}).get(kind, {})
         return OrderedDict((number, entry.hook) for number, entry in entries.items())
 
     def register_forward_hook(

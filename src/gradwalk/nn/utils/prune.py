@@ -6,9 +6,9 @@ multiplies them before every forward, and `weight` is their product.
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from gradwalk.engine.hooks import RemovableHandle
@@ -176,20 +176,23 @@ class CustomFromMask(BasePruningMethod):
 class _Amount(BasePruningMethod):
     """A method that prunes a number of elements or channels, or a share of them."""
 
+    amount: float
+    whole: bool  # whether it is a number of them
+
     def __init__(self, amount: float) -> None:
-        if not isinstance(amount, numbers.Real):
+        if not isinstance(amount, Real):
             raise TypeError(f"an amount to prune is a number, not {type(amount).__name__}")
-        whole = isinstance(amount, numbers.Integral)
-        if amount < 0 or (not whole and not amount <= 1):
+        self.amount = float(amount)
+        self.whole = isinstance(amount, Integral)
+        if amount < 0 or (not self.whole and not amount <= 1):
             raise ValueError(f"an amount to prune is a count, or a share from 0 to 1, not {amount}")
-        self.amount = amount
 
     def count(self, size: int) -> int:
         """How many of `size` elements or channels to prune."""
-        if not isinstance(self.amount, numbers.Integral):
+        if not self.whole:
             return round(self.amount * size)
         if self.amount > size:
-            raise ValueError(f"{self.amount} to prune, of {size}")
+            raise ValueError(f"{int(self.amount)} to prune, of {size}")
         return int(self.amount)
 
 

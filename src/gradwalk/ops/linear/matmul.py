@@ -372,6 +372,10 @@ def einsum(equation: Any, *operands: Any) -> Any:
     return einsum_op(*tensors, equation=",".join(terms) + "->" + out)
 
 
+# The letters of the dimensions 0 to 51: in the order in which an implicit result has them.
+_LABELS = string.ascii_uppercase + string.ascii_lowercase
+
+
 def _from_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """The equation and the operands of a call with a list of dimensions after each operand."""
     operands, lists = given[: len(given) // 2 * 2 : 2], given[1::2]
@@ -379,9 +383,9 @@ def _from_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     if any(isinstance(dims, str) or not hasattr(dims, "__len__") for dims in known):
         raise TypeError("einsum takes an equation, or a list of dimensions after each operand")
     for dim in (d for dims in known for d in dims if d is not Ellipsis):
-        if not 0 <= dim < len(string.ascii_letters):
+        if not 0 <= dim < len(_LABELS):
             raise ValueError(f"einsum: a dimension in a list is 0 to 51, or ..., not {dim}")
-    words = ["".join("..." if d is Ellipsis else string.ascii_letters[d] for d in k) for k in known]
+    words = ["".join("..." if d is Ellipsis else _LABELS[d] for d in k) for k in known]
     out = f"->{words[-1]}" if len(words) > len(operands) else ""
     return ",".join(words[: len(operands)]) + out, operands
 
