@@ -102,6 +102,7 @@ LINES = """
     torch.backends.mkldnn.is_available() is None, torch.backends.cudnn.flags(enabled=False) is None
     torch.nn.attention.SDPBackend.MATH.name, torch.cuda.OutOfMemoryError is not None
     torch.equal(x, x.clone()), torch.allclose(x, x + 1e-9), torch.is_tensor(x), torch.numel(x)
+    isinstance(torch.compile(torch.nn.Linear(2, 1), backend="eager")._orig_mod, torch.nn.Linear)
     [v.tolist() for v in torch._foreach_add([x, x[0]], [x, x[1]], alpha=2)]
     [v.tolist() for v in torch._foreach_mul([x, x[0]], 3)], torch._foreach_norm([x, x[0]])[1]
     [v.item() for v in torch._foreach_norm([x, x[0]], 1)], torch._foreach_sqrt((x, x))[1].tolist()
