@@ -102,6 +102,16 @@ LINES = """
     torch.backends.mkldnn.is_available() is None, torch.backends.cudnn.flags(enabled=False) is None
     torch.nn.attention.SDPBackend.MATH.name, torch.cuda.OutOfMemoryError is not None
     torch.equal(x, x.clone()), torch.allclose(x, x + 1e-9), torch.is_tensor(x), torch.numel(x)
+    isinstance(torch.compile(torch.nn.Linear(2, 1), backend="eager")._orig_mod, torch.nn.Linear)
+    [v.tolist() for v in torch._foreach_add([x, x[0]], [x, x[1]], alpha=2)]
+    [v.tolist() for v in torch._foreach_mul([x, x[0]], 3)], torch._foreach_norm([x, x[0]])[1]
+    [v.item() for v in torch._foreach_norm([x, x[0]], 1)], torch._foreach_sqrt((x, x))[1].tolist()
+    torch._foreach_addcdiv_([y], [x], [x + 1], 0.5)[0] is y, y.tolist()
+    len(torch._foreach_addcmul_([y, y[0]], [x, x[0]], [x, x[0]], scalars=[0.5, 2.0])), y.tolist()
+    torch._foreach_lerp_([y], [x], 0.25)[0] is torch._foreach_copy_([x], [y])[0], x.tolist()
+    [v.tolist() for v in torch._foreach_maximum([x, x[0]], [x.mT.mT + 1, x[1]])]
+    f"{x.sum()} {x.sum() / 9} {x[0, 0]:.3f} {(x > 1).any()} {x.long().max():4d}", "{}".format(x[0])
+    "%s %.2f %d" % (x[0, 0], x[0, 1], x[0, 2]), f"{torch.nn.Parameter(x.sum())}"[:9]
 """
 
 
@@ -115,7 +125,7 @@ def value_of(line: str, torch: ModuleType) -> Any:
     x = torch.tensor([[1.0, 2.0, 3.0], [6.0, 5.0, 4.0]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return rounded(eval(line, {"torch": torch, "x": x, "math": math}))
+        return rounded(eval(line, {"torch": torch, "x": x, "y": x.flip(1), "math": math}))
 
 
 def rounded(value: Any) -> Any:

@@ -239,6 +239,10 @@ def __getattr__(name: str) -> _Any:
         return _bfloat16()
     if name in _SELDOM:
         return _importlib.import_module(f"gradwalk.{name}")
+    if name.startswith("_foreach_") and hasattr(Tensor, name.removeprefix("_foreach_")):
+        from gradwalk.tensors.foreach import foreach
+
+        return foreach(name.removeprefix("_foreach_"))
     if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
         return getattr(Tensor, name)  # in-place methods as functions: relu_(x), exp_(x)
     if name not in _INSIDE:

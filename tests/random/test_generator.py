@@ -25,6 +25,11 @@ def between(m: Any, low: float, high: float, n: int, dtype: Any) -> Any:
     return m.arange(n).to(dtype) * 37 % 101 / 100 * (high - low) + low
 
 
+def permuted(m: Any, n: int, dtype: Any) -> Any:
+    """(2, 3, n), of which the dimensions in memory are (3, 2, n)."""
+    return m.zeros(3, 2, n, dtype=dtype).transpose(0, 1)
+
+
 DRAWS: dict[str, Any] = {
     "rand": lambda m, n, d: m.rand(n, dtype=d),
     "randn": lambda m, n, d: m.randn(n, dtype=d),
@@ -82,6 +87,23 @@ DRAWS: dict[str, Any] = {
     ).sample(),
     "rrelu": lambda m, n, d: m.nn.functional.rrelu(between(m, -2, 2, n, d), training=True),
     "dropout": lambda m, n, d: m.nn.functional.dropout(m.ones(n, dtype=d), 0.3),
+    **{
+        f"{name} of what is not row-major": lambda m, n, d, draw=draw: draw(m, permuted(m, n, d))
+        for name, draw in {
+            "dropout": lambda m, x: m.nn.functional.dropout(x, 0.3),
+            "dropout of slices": lambda m, x: m.nn.functional.dropout(x[:, :, 1:], 0.3),
+            "computed dropout": lambda m, x: m.nn.functional.dropout(
+                (m.ones(5, 4, dtype=x.dtype).T + 1) * 2, 0.3
+            ),
+            "rand_like": lambda m, x: m.rand_like(x),
+            "randn_like": lambda m, x: m.randn_like(x),
+            "uniform_": lambda m, x: x.uniform_(0, 2),
+            "normal_": lambda m, x: x.normal_(1, 2),
+            "normal_ of a slice": lambda m, x: x[:, :, 1:].normal_(1, 2),
+            "exponential_": lambda m, x: x.exponential_(),
+            "bernoulli_": lambda m, x: x.bernoulli_(0.4),
+        }.items()
+    },
     "dropout of everything": lambda m, n, d: m.nn.functional.dropout(m.ones(n, dtype=d), 1.0),
     "dropout2d": lambda m, n, d: m.nn.functional.dropout2d(m.ones(3, n, 2, 2, dtype=d), 0.3),
     "alpha_dropout": lambda m, n, d: m.nn.functional.alpha_dropout(
@@ -137,6 +159,19 @@ def test_layers_begin_with_the_weights_of_pytorch(layer: str) -> None:
         expected = other.detach().numpy()
         np.testing.assert_allclose(mine.detach().numpy(), expected, rtol=rounding, atol=rounding)
     assert gw.rand(1).item() == torch.rand(1).item()
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("name", ["TransformerEncoderLayer", "TransformerDecoderLayer"])
+def test_transformers_drop_what_those_of_pytorch_drop(name: str, batch_first: bool) -> None:
+    """The dropout after an attention draws in the order in which the attention leaves memory."""
+    out = []
+    for m in (gw, torch):
+        m.manual_seed(0, like="torch") if m is gw else m.manual_seed(0)
+        layer = getattr(m.nn, name)(8, 2, 16, 0.3, batch_first=batch_first)
+        x = m.randn(3, 5, 8)
+        out.append(layer(*[x] * (1 + (name == "TransformerDecoderLayer"))).detach().numpy())
+    np.testing.assert_allclose(*out, rtol=1e-4, atol=1e-5)
 
 
 INITIALISERS = [

@@ -207,3 +207,34 @@ def test_a_compiled_function_depends_on_the_block_it_is_called_in(backend: str) 
             np.testing.assert_allclose(got, want, 2**-7)
     assert len(f.specializations) == 3
     assert f.check() == 3
+
+
+@pytest.mark.parametrize("cast_inputs", ["float32", None])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_function_of_its_own_has_the_dtypes_of_pytorch(inside: bool, cast_inputs: Any) -> None:
+    seen: list[list[Any]] = []
+    for m in (gw, torch):
+        dtypes: list[Any] = []
+        wanted = None if cast_inputs is None else getattr(m, cast_inputs)
+
+        class Product(m.autograd.Function):  # type: ignore[misc, name-defined]
+            @staticmethod
+            @m.amp.custom_fwd(device_type="cpu", cast_inputs=wanted)
+            def forward(ctx: Any, x: Any, w: Any, pair: Any) -> Any:
+                ctx.save_for_backward(x, w)
+                dtypes.extend([x.dtype, (x @ w).dtype, pair])  # noqa: B023
+                return x @ w
+
+            @staticmethod
+            @m.amp.custom_bwd(device_type="cpu")
+            def backward(ctx: Any, g: Any) -> Any:
+                x, w = ctx.saved_tensors
+                dtypes.append((x.float().T @ w.float()).dtype)  # noqa: B023
+                return (g @ w.T).to(x.dtype), (x.T @ g).to(w.dtype), None
+
+        x = m.ones(2, 2, requires_grad=True)
+        with m.autocast("cpu", dtype=m.bfloat16, enabled=inside):
+            out = Product.apply(x * 2 if cast_inputs is None else (x @ x), x, 3)
+        out.sum().backward()
+        seen.append([str(d).removeprefix("torch.") for d in [*dtypes, out.dtype]] + x.grad.tolist())
+    assert seen[0] == seen[1]

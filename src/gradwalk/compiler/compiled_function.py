@@ -324,6 +324,11 @@ class CompiledModule(Compiled, Module):
     def __bool__(self) -> bool:
         return bool(self.function)
 
+    @property
+    def _orig_mod(self) -> Any:
+        """The module itself, where PyTorch's compiled modules have it."""
+        return self.function
+
     # What returns the module itself returns the compiled one.
     train = _returning_self(Module.train)
     eval = _returning_self(Module.eval)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from gradwalk import amp
-from gradwalk.amp import GradScaler
+from gradwalk.amp import GradScaler, custom_bwd, custom_fwd
 
-__all__ = ["GradScaler", "autocast"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> amp.autocast:

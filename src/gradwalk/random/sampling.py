@@ -30,6 +30,7 @@ from gradwalk.ops.core.halves import widened
 from gradwalk.ops.core.out import takes_out
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.random.generator import Generator, Stream, default_generator
+from gradwalk.random.memory_order import drawn_like, memory_order
 from gradwalk.random.mersenne import MersenneStream
 from gradwalk.tensors.apply import complex_refused, wrap
 from gradwalk.tensors.leaves import LeafOptions, leaf, like, makes_leaf
@@ -174,12 +175,25 @@ def randperm(
 
 def rand_like(input: Tensor, *, memory_format: Any = None, **options: Any) -> Tensor:
     """`rand` with the shape and dtype of another tensor."""
-    return rand(input.shape, **like(input, options))
+    return _like(input, options, rand, "uniform_")
 
 
 def randn_like(input: Tensor, *, memory_format: Any = None, **options: Any) -> Tensor:
     """`randn` with the shape and dtype of another tensor."""
-    return randn(input.shape, **like(input, options))
+    return _like(input, options, randn, "normal_")
+
+
+def _like(input: Any, options: Any, draw: Callable[..., Tensor], fill: str) -> Tensor:
+    """A tensor like `input`, whose elements are drawn in the order of its memory."""
+    chosen, generator = like(input, options), options.get("generator")
+    axes = memory_order(input, _stream(generator))
+    if axes is None:
+        return draw(input.shape, **chosen)
+    requires_grad = chosen.pop("requires_grad", False)
+    chosen.pop("generator", None)
+    empty = leaf(np.empty([input.shape[axis] for axis in axes], chosen["dtype"]), **chosen)
+    made = getattr(empty.permute(*np.argsort(axes).tolist()), fill)(generator=generator)
+    return made.requires_grad_(requires_grad)
 
 
 def randint_like(
@@ -360,13 +374,23 @@ class RandomMethods:
         if not from_ <= to:
             raise ValueError(f"uniform_: the range from {from_} to {to} is empty")
         stream = _stream(generator)
-        return _drawn(self, "uniform_", lambda size, kind: stream.uniform(size, kind, from_, to))
+        return _drawn(
+            self, "uniform_", lambda size, kind: stream.uniform(size, kind, from_, to), stream
+        )
 
     def normal_(
         self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
     ) -> Self:
         """Every element becomes normal with this mean and standard deviation."""
         stream = _stream(generator)
+        if isinstance(stream, MersenneStream) and not self.is_contiguous():  # type: ignore[attr-defined]
+            # PyTorch draws in blocks only where the elements lie side by side.
+            if not std >= 0:
+                raise ValueError(f"normal_: a standard deviation is at least 0, not {std}")
+            one_by_one = stream.each_normal
+            return _drawn(
+                self, "normal_", lambda size, kind: one_by_one(size, mean, std).astype(kind), stream
+            )
         return _drawn(self, "normal_", lambda size, kind: _normal(stream, size, kind, mean, std))
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
@@ -378,7 +402,7 @@ class RandomMethods:
             drawn = _stream(generator).exponential(size, kind)
             return drawn if lambd == 1 else drawn / kind.type(lambd)
 
-        return _drawn(self, "exponential_", draw)
+        return _drawn(self, "exponential_", draw, _stream(generator))
 
     def cauchy_(
         self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
@@ -425,7 +449,10 @@ class RandomMethods:
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
         """Every element becomes 1 with probability p (a number, or a tensor of them), else 0."""
         me: Any = self
-        return me.copy_(wrap(_bernoulli(_stream(generator), p, me.shape)))
+        stream = _stream(generator)
+        if hasattr(p, "_array"):
+            return me.copy_(wrap(_bernoulli(stream, p, me.shape)))
+        return me.copy_(wrap(drawn_like(me, stream, lambda size: _bernoulli(stream, p, size))))
 
     def random_(self, *bounds: int | None, generator: Generator | None = None) -> Self:
         """Every element becomes an integer: `random_()`, `random_(to)` or `random_(low, to)`.
@@ -441,7 +468,10 @@ class RandomMethods:
         return me.copy_(wrap(_integers("random_", stream, low or 0, high, me.shape, me.dtype)))
 
 
-def _drawn(tensor: T, name: str, draw: Callable[[Any, np.dtype[Any]], Array]) -> T:
-    """Overwrite a float tensor with draw(shape, dtype)."""
+def _drawn(
+    tensor: T, name: str, draw: Callable[[Any, np.dtype[Any]], Array], stream: Any = None
+) -> T:
+    """Overwrite a float tensor with draw(shape, dtype), in the order in which `stream` draws."""
     target: Any = tensor
-    return target.copy_(wrap(draw(target.shape, _float(name, target.dtype))))
+    kind = _float(name, target.dtype)
+    return target.copy_(wrap(drawn_like(target, stream, lambda size: draw(size, kind))))

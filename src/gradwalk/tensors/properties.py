@@ -50,7 +50,9 @@ class Properties:
         return repr(self)
 
     def __format__(self: Any, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.ndim else str(self)
+        if self.ndim or (not spec and type(self).__name__ != "Tensor"):
+            return object.__format__(self, spec)
+        return format(self.item(), spec)
 
     def __complex__(self: Any) -> complex:
         return complex(self.item())

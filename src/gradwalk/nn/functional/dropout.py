@@ -12,6 +12,7 @@ from gradwalk.ops.core.dtypes import is_half, real_only
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import alias
 from gradwalk.random.generator import default_generator
+from gradwalk.random.memory_order import drawn_like
 from gradwalk.random.mersenne import MersenneStream
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.devices import placed
@@ -28,16 +29,19 @@ def check_probability(p: float) -> None:
         raise ValueError(f"a dropout probability lies between 0 and 1, not {p}")
 
 
-def _kept(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray[Any, Any]:
-    """1 with probability 1 − p, else 0."""
-    return default_generator.stream.bernoulli(1 - p, shape).astype(dtype)
+def _kept(x: Any, shape: tuple[int, ...], p: float) -> np.ndarray[Any, Any]:
+    """1 with probability 1 − p, else 0, for each element of x or for whole channels."""
+    stream = default_generator.stream
+    if shape != tuple(x.shape):  # whole channels: PyTorch makes a mask of its own
+        return stream.bernoulli(1 - p, shape).astype(x.dtype)
+    return drawn_like(x, stream, lambda size: stream.bernoulli(1 - p, size)).astype(x.dtype)
 
 
 def _masked(x: Any, shape: tuple[int, ...], p: float, inplace: bool) -> Any:
     if p == 1:  # PyTorch draws no random numbers here
         mask = np.zeros(shape, x.dtype)
     else:
-        mask = _kept(shape, p, x.dtype)
+        mask = _kept(x, shape, p)
         mask /= mask.dtype.type(1 - p)
     kept = wrap(placed(mask, x.device))
     return x.mul_(kept) if inplace else x * kept
@@ -109,7 +113,7 @@ def _alpha_dropout(
         return input.mul_(0) if inplace else input * 0
     lowest = -1.7580993408473766  # the limit of selu: −alpha × scale
     scale = (1 - p) ** -0.5 * (1 + p * lowest * lowest) ** -0.5
-    keep = wrap(placed(_kept(shape, p, input.dtype), input.device))
+    keep = wrap(placed(_kept(input, shape, p), input.device))
     offset = (1 - keep) * (scale * lowest) - scale * p * lowest
     keep = keep * scale
     return input.mul_(keep).add_(offset) if inplace else input * keep + offset

@@ -9,6 +9,8 @@ from gradwalk.nn.constructors import on_device
 from gradwalk.nn.layers.linear import Linear
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
+from gradwalk.random.generator import default_generator
+from gradwalk.random.mersenne import MersenneStream
 
 __all__ = ["MultiheadAttention"]
 
@@ -125,6 +127,9 @@ class MultiheadAttention(Module):
             need_weights=need_weights,
         )
         out = self.out_proj(out)
+        if isinstance(default_generator.stream, MersenneStream) and out._array.ndim == 3:
+            # PyTorch leaves time first in memory, the order in which dropout draws after it.
+            out = out.transpose(0, 1).contiguous().transpose(0, 1)
         if weights is not None and average_attn_weights:
             weights = weights.mean(dim=1)
         if not batched:
