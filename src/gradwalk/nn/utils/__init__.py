@@ -3,6 +3,7 @@
 from gradwalk.nn.utils import fusion as fusion
 from gradwalk.nn.utils import parametrizations as parametrizations
 from gradwalk.nn.utils import parametrize as parametrize
+from gradwalk.nn.utils import prune as prune
 from gradwalk.nn.utils import rnn as rnn
 from gradwalk.nn.utils import stateless as stateless
 from gradwalk.nn.utils.clipping import (
@@ -28,7 +29,7 @@ __all__ = [
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
     "fusion",
     "get_total_norm",
-    "parameters_to_vector", "parametrizations", "parametrize", "remove_spectral_norm",
-    "remove_weight_norm", "rnn", "spectral_norm", "stateless", "vector_to_parameters",
-    "weight_norm",
+    "parameters_to_vector", "parametrizations", "parametrize", "prune",
+    "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm", "stateless",
+    "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
