@@ -50,7 +50,8 @@ class Properties:
         return repr(self)
 
     def __format__(self: Any, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.ndim else str(self)
+        # As in PyTorch: f"{loss}" is a number, with all of its digits.
+        return str(self) if self.ndim else format(self.item(), spec)
 
     def __complex__(self: Any) -> complex:
         return complex(self.item())
