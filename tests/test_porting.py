@@ -101,6 +101,16 @@ LINES = """
     torch.testing.assert_close(x, x + 1e-7), torch.testing.assert_close([1.0], [1.0])
     torch.backends.mkldnn.is_available() is None, torch.backends.cudnn.flags(enabled=False) is None
     torch.nn.attention.SDPBackend.MATH.name, torch.cuda.OutOfMemoryError is not None
+    f"{x.sum()}", f"{x[0, 0]:.2f}", f"{x[0]}", f"{x.sum().requires_grad_()}", f"{(x > 1).any()}"
+    f"{torch.nn.Parameter(x[0, 0])}", "{}".format(x[0, 1].long()), "%s %d" % (x[0, 0], x[0, 1])
+    x.type(torch.Tensor).tolist(), x.long().type(torch.Tensor).tolist()
+    torch.xpu.is_available(), torch.mps.device_count(), torch.xpu.device_count()
+    torch.autograd.profiler.profile().__enter__() is None
+    (torch.eye(2) + torch.eye(2).to_sparse()).tolist(), (x + x.long().to_sparse()).tolist()
+    (x - x.to_sparse()).tolist(), (x.T @ x.to_sparse()).tolist()
+    repr(torch.optim.Adadelta([{"params": [x]}, {"params": [x + 1], "rho": 0.5}])).split(chr(10))
+    torch.func.jacfwd(torch.sin, randomness="same")(x[0])[0].tolist()
+    torch.utils.data.Dataset[int] is not None, torch.utils.data.Sampler[list[int]] is not None
     torch.equal(x, x.clone()), torch.allclose(x, x + 1e-9), torch.is_tensor(x), torch.numel(x)
     isinstance(torch.compile(torch.nn.Linear(2, 1), backend="eager")._orig_mod, torch.nn.Linear)
     [v.tolist() for v in torch._foreach_add([x, x[0]], [x, x[1]], alpha=2)]
@@ -279,3 +289,22 @@ def test_a_job_of_one_process_runs_through_its_collectives() -> None:
     dist.barrier(device_ids=[0])
     assert x.tolist() == gathered[0].tolist() == [1.0, 1.0] and objects == ["a"]
     assert dist.get_world_size(group=None) == 1 and dist.get_rank(None) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "x * x.T", "x @ x", "x.view(4)", "x.reshape(-1, 4)", "torch.cat([x, x.T])",
+        "torch.stack([x, x.T])", "x.expand(3, 3)", "x.split([1, 2])", "x.item()", "bool(x)",
+        "x.permute(0)", "torch.dot(x, x)", "x.clone().copy_(x.T)", "x[:, 0] - x[0]",
+        "x.clone().__setitem__(0, x[:, 0])", "torch.nn.Linear(2, 1)(x)",
+        "torch.nn.Conv2d(3, 1, 3)(x[None, None])", "torch.nn.LSTM(2, 3)(x)",
+        "torch.nn.functional.mse_loss(x, x.T)",
+    ],
+)  # fmt: skip
+def test_operands_that_do_not_fit_raise_pytorchs_kind_of_error(wrong: str) -> None:
+    with pytest.raises(RuntimeError):
+        value_of(wrong, pytorch)
+    with pytest.raises(RuntimeError) as caught:
+        value_of(wrong, gw)
+    assert isinstance(caught.value, ValueError)  # which is NumPy's

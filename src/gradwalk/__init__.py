@@ -214,8 +214,8 @@ __all__.sort()
 
 # So are the modules that few programs use.
 _SELDOM = (
-    "compiler", "distributions", "einops", "hub", "jit", "multiprocessing", "onnx", "profiler",
-    "testing", "torch",
+    "compiler", "distributions", "einops", "hub", "jit", "mps", "multiprocessing", "onnx",
+    "profiler", "testing", "torch", "xpu",
 )  # fmt: skip
 
 _loaders["einops"] = lambda: _importlib.import_module("gradwalk.einops").register()

@@ -17,6 +17,7 @@ from gradwalk.graph.abstract import numbers_of
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import Operators
 from gradwalk.ops.core.public import public
+from gradwalk.ops.linear.matmul import matmul_op
 from gradwalk.ops.shape.reshaping import cat
 from gradwalk.tensors.creation import as_tensor, zeros
 from gradwalk.tensors.tensor import Tensor
@@ -210,6 +211,9 @@ class SparseTensor(Operators):
         """The sum of all elements, or a sparse tensor of those over some dimensions."""
         return sum(self, dim)
 
+    def __rmatmul__(self, other: Any) -> Any:
+        return self._apply(matmul_op, (other, self), {})
+
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """What operators and functions of ordinary tensors do with a sparse one."""
@@ -234,6 +238,8 @@ def _added_up(values: Tensor, places: Tensor, count: int) -> Tensor:
 
 
 def _product(x: Any, y: Any) -> Any:
+    if isinstance(y, SparseTensor) and not isinstance(x, SparseTensor) and np.ndim(x) == 2:
+        return (y.t() @ x.mT).mT
     if not isinstance(x, SparseTensor) or isinstance(y, SparseTensor):
         return NotImplemented
     if x.sparse_dim() != 2 or x.dense_dim() or y.ndim != 2 or x.shape[1] != y.shape[0]:
@@ -254,11 +260,17 @@ def _multiple(x: Any, y: Any) -> Any:
 
 
 def _sum_of_two(x: Any, y: Any) -> Any:
-    """Both lists of elements, one after the other."""
+    """Both lists of elements, one after the other; beside an ordinary tensor, an ordinary one."""
+    if isinstance(x, Tensor) or isinstance(y, Tensor):
+        return _dense(x) + _dense(y)
     if not (isinstance(x, SparseTensor) and isinstance(y, SparseTensor)) or x.shape != y.shape:
         return NotImplemented
     index, values = cat([x._index, y._index], 1), cat([x._stored, y._stored])
     return SparseTensor(index, values, x.shape)
+
+
+def _dense(x: Any) -> Any:
+    return x.to_dense() if isinstance(x, SparseTensor) else x
 
 
 _RULES: dict[str, Callable[..., Any]] = {

@@ -121,13 +121,59 @@ def test_file_objects(nested: bool, tmp_path: Path) -> None:
         gw.save(state, text)  # type: ignore[arg-type]
 
 
+ARRAYS = {
+    "rows": np.arange(6.0).reshape(2, 3),
+    "columns": np.asfortranarray(np.arange(4).reshape(2, 2)),
+    "other order": np.array([1.5, 2.0], ">f4"),
+    "part": np.arange(9, dtype=np.int16)[1::3],
+    "none": np.zeros((0, 3)),
+    "one": np.array(7),
+    "text": np.array(["a", "bc"]),
+    "flags": np.array([True, False]),
+    "complex": np.array([1 + 2j]),
+}
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_arrays_stay_arrays(tmp_path: Path, old: bool) -> None:
+    """In files of both libraries, read by both; programs save arrays of data and of losses."""
+    path = tmp_path / "data.pt"
+    thing = {**ARRAYS, "best": np.float64(0.5), "list": [ARRAYS["rows"]]}
+    torch.save(thing, path, _use_new_zipfile_serialization=not old)
+    equal_arrays(gw.load(path), thing)
+    gw.save(thing, path)
+    equal_arrays(gw.load(path), thing)
+    equal_arrays(torch.load(path, weights_only=False), thing)
+    gw.save(ARRAYS["rows"], path)
+    assert type(gw.load(path)) is np.ndarray
+
+
+def equal_arrays(loaded: Any, saved: Any) -> None:
+    assert list(loaded) == list(saved)
+    assert loaded["list"][0] is loaded["rows"]
+    for name, value in saved.items():
+        if name in ARRAYS:
+            assert type(loaded[name]) is np.ndarray and loaded[name].flags.writeable
+        np.testing.assert_array_equal(loaded[name], value)
+        assert np.asarray(loaded[name]).dtype == np.asarray(value).dtype.newbyteorder("=")
+
+
+@pytest.mark.parametrize("bad", [np.array([{}]), np.zeros(1, [("a", "f4")]), np.zeros(1, "M8[s]")])
+def test_arrays_of_anything_else_are_refused(tmp_path: Path, bad: Any) -> None:
+    with pytest.raises(TypeError, match="not numbers or text"):
+        gw.save([bad], tmp_path / "bad.pt")
+    torch.save([bad], tmp_path / "bad.pt")
+    with pytest.raises(gw.io.FileError, match=r"not numbers or text|not known"):
+        gw.load(tmp_path / "bad.pt")
+
+
 def test_what_needs_code_is_refused_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.pt"
     refused = {
         "model.*Linear.*state_dict": {"model": gw.nn.Linear(2, 2), "epoch": 1},
         r"\['args'\] is a Namespace.*vars": {"args": argparse.Namespace(lr=0.1)},
         r"\['steps'\]\[1\] is a range": {"steps": [1, range(3)]},
-        r"\['x'\] holds uint32": {"x": np.ones(2, np.uint32), "epoch": 1},
+        r"\['x'\] holds uint32": {"x": gw.ones(2, dtype=gw.uint32), "epoch": 1},
     }
     for words, thing in refused.items():
         with pytest.raises(TypeError, match=words):

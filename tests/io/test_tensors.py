@@ -48,7 +48,7 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_dtypes_and_layouts(dtype: str, tmp_path: Path) -> None:
     array = np.arange(12).reshape(3, 4).astype(dtype)
     state = {"whole": array, "turned": array.T, "part": array[::2, 1:], "row": array[0]}
-    path = tmp_path / "state"
+    path = tmp_path / "state.safetensors"  # arrays become tensors in a file of tensors
     gw.save(state, path)
     for name, tensor in gw.load(path).items():
         np.testing.assert_array_equal(tensor.numpy(), state[name])
@@ -124,7 +124,7 @@ def test_without_ml_dtypes_bfloat16_becomes_float32(
 def test_what_cannot_be_saved_leaves_the_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "state"
     gw.save({"x": gw.ones(2)}, path)
-    for bad in ({"x": np.array(["a"])}, {"x": object()}, {"x": [gw.nn.Linear(2, 2)]}):
+    for bad in ({"x": np.array([{}])}, {"x": object()}, {"x": [gw.nn.Linear(2, 2)]}):
         with pytest.raises(TypeError, match="'x'"):
             gw.save(bad, path)
     with pytest.raises(ValueError, match="name"):

@@ -177,7 +177,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "number": (lambda: SPARSE + 1, NotImplementedError, "add of a sparse tensor"),
     "dense": (lambda: SPARSE * gw.ones(3, 3), NotImplementedError, "mul of a sparse tensor"),
     "both": (lambda: SPARSE @ SPARSE, NotImplementedError, "matmul of a sparse tensor"),
-    "behind": (lambda: gw.ones(3, 3) @ SPARSE, TypeError, "Tensor and a SparseTensor"),
+    "behind": (lambda: gw.ones(3) @ SPARSE, NotImplementedError, "matmul of a sparse tensor"),
     "quotient": (lambda: 1 / SPARSE, NotImplementedError, "div of a sparse tensor"),
     "view": (lambda: SPARSE.view(-1), AttributeError, r"no 'view'\. Fix: x\.to_dense\(\)\.view"),
     "unknown": (lambda: SPARSE.nonsense, AttributeError, "no attribute 'nonsense'"),

@@ -36,6 +36,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "profiler":  # PyTorch's older place of it
+        from gradwalk import profiler
+
+        return profiler
     if name not in ("gradcheck", "gradgradcheck"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from gradwalk.inspect.mistakes import gradcheck  # training needs no checker

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.graph.source import SourceLine, source_line, where_text
+from gradwalk.ops.core.signature import OperandError
 
 
 class AutogradError(RuntimeError):
@@ -102,7 +103,7 @@ def wrong_gradient_shape(node: Any, position: int, got: Any, shape: Any) -> Auto
     )
 
 
-def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:
+def shape_mismatch(op: Any, args: Any, error: Exception) -> OperandError:
     """An op could not combine its operands: name the shapes and where each was made."""
     several = sum(hasattr(a, "shape") for a in args) > 1
     what = "cannot combine these operands" if several else "cannot be computed"
@@ -122,7 +123,7 @@ def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:
         )
     if several:
         lines.append(_shape_advice(op, args))
-    return ValueError("\n".join(lines))
+    return OperandError("\n".join(lines))
 
 
 def _shape_advice(op: Any, args: Any) -> str:

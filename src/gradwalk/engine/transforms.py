@@ -335,10 +335,17 @@ def jacrev(
     return jacobian
 
 
-def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def jacfwd(
+    function: Function,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Function:
     """The Jacobian, one forward sweep per input element: shape (*output, *input).
 
-    With `has_aux`, `function` returns a pair, and the second of it is passed on.
+    With `has_aux`, `function` returns a pair, and the second of it is passed on. `randomness`
+    is PyTorch's: `function` runs once, so all sweeps see the same random numbers.
 
     >>> import gradwalk as gw
     >>> gw.jacfwd(lambda x: x.sum())(gw.tensor([1.0, 2.0]))

@@ -12,6 +12,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import IO, Any
 
+import numpy as np
+
 _LITERAL = {
     "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE",
     "BINUNICODE8", "SHORT_BINBYTES", "BINBYTES", "BINSTRING", "SHORT_BINSTRING",
@@ -28,6 +30,42 @@ class PickleRefused(ValueError):
     """A pickle asks for something that is not data."""
 
 
+def _new_array(kind: Any, *rest: Any) -> Any:
+    """The empty array that a pickle of NumPy's begins with."""
+    if kind is not np.ndarray:
+        raise PickleRefused(f"it has an array of type {kind!r:.60}")
+    return np.empty(0)
+
+
+def _array_dtype(name: Any, *rest: Any) -> Any:
+    if not isinstance(name, str) or np.dtype(name).kind not in "biufcSU":
+        raise PickleRefused(f"it has an array of {name!r:.60}, which is not numbers or text")
+    return np.dtype(name, copy=True)  # whose order of bytes follows
+
+
+def _array_scalar(dtype: Any, content: Any) -> Any:
+    if not isinstance(dtype, np.dtype) or not isinstance(content, bytes):
+        raise PickleRefused("it has a number of NumPy's in a form that is not known")
+    return np.frombuffer(content, dtype, 1)[0]
+
+
+def _fill(made: Any, state: Any) -> None:
+    """Give a new array its numbers, or a new dtype its order of bytes."""
+    if isinstance(made, np.dtype):
+        plain = isinstance(state, tuple) and len(state) == 8 and state[2:5] == (None, None, None)
+    else:
+        plain = (
+            isinstance(state, tuple)
+            and len(state) == 5
+            and isinstance(state[2], np.dtype)
+            and isinstance(state[4], bytes)
+            and not made.size
+        )
+    if not plain:
+        raise PickleRefused(f"it has a {type(made).__name__} of NumPy's in a form not known")
+    made.__setstate__(state)
+
+
 # What pickles of data besides tensors name. Others are added by the reader of a format.
 KNOWN: dict[str, Any] = {
     "collections.OrderedDict": OrderedDict,
@@ -36,6 +74,14 @@ KNOWN: dict[str, Any] = {
     "builtins.complex": complex,
     "__builtin__.set": set,
     "__builtin__.complex": complex,
+    "builtins.bytes": lambda: b"",
+    "__builtin__.bytes": lambda: b"",
+    "numpy.ndarray": np.ndarray,
+    "numpy.dtype": _array_dtype,
+    "numpy.core.multiarray._reconstruct": _new_array,
+    "numpy._core.multiarray._reconstruct": _new_array,
+    "numpy.core.multiarray.scalar": _array_scalar,
+    "numpy._core.multiarray.scalar": _array_scalar,
     "_codecs.encode": lambda text, how="latin1": text.encode("latin1"),
 }
 
@@ -98,7 +144,9 @@ def unpickled(file: IO[bytes], known: dict[str, Any], storage: Callable[[Any], A
             stack.append(function(*arguments))
         elif name == "BUILD":
             state = stack.pop()
-            if not isinstance(stack[-1], OrderedDict) or not isinstance(state, dict):
+            if isinstance(stack[-1], (np.ndarray, np.dtype)):
+                _fill(stack[-1], state)
+            elif not isinstance(stack[-1], OrderedDict) or not isinstance(state, dict):
                 raise PickleRefused(f"it sets attributes of a {type(stack[-1]).__name__}")
             # A state dict notes the versions of its modules here. Nothing else has a use.
             versions = state.get("_metadata")

@@ -1,7 +1,7 @@
 """Writing pickles of plain data that `torch.load` reads, with `weights_only=True` too.
 
 The pickle module cannot write them without PyTorch: it imports whatever a pickle names. This module
-writes the instructions that build containers, numbers, text and tensors, and no others.
+writes the instructions that build containers, numbers, text, tensors and arrays, and no others.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 # Adds the instructions that build a tensor, which messages call by the name.
-WriteTensor = Callable[["Pickler", Tensor | Array, str], None]
+WriteTensor = Callable[["Pickler", Tensor, str], None]
 
 
 class Pickler:
-    """The pickle of one object; `tensor` writes the tensors and arrays in it."""
+    """The pickle of one object; `tensor` writes the tensors in it."""
 
     def __init__(self, tensor: WriteTensor) -> None:
         self.parts = [b"\x80\x02"]  # protocol 2, as torch.save
@@ -44,8 +44,11 @@ class Pickler:
         kind = type(value)
         if kind in _SCALARS:
             self.parts.append(_SCALARS[kind](value))
-        elif isinstance(value, (Tensor, np.ndarray)):
+        elif isinstance(value, Tensor):
             self.tensor(self, value, name)
+            self._remember(value)
+        elif isinstance(value, np.ndarray):
+            self._array(value, name)
             self._remember(value)
         elif isinstance(value, np.dtype):
             self.named("torch", value.name)
@@ -63,6 +66,28 @@ class Pickler:
             self._container(value, name)
         else:
             raise TypeError(_refusal(value, name))
+
+    def _array(self, value: Array, name: str) -> None:
+        """An ndarray as NumPy pickles it: an empty one, and then what it holds."""
+        if value.dtype.kind not in "biufcSU":
+            raise TypeError(f"{name} holds {value.dtype}, which is not numbers or text")
+        make = value.__reduce__()[0]
+        self.named(make.__module__, make.__name__)
+        self.parts.append(b"(")
+        self.named("numpy", "ndarray")
+        self.write((0,), name)
+        self.write(b"b", name)
+        self.parts.append(b"tR(")
+        self.write(1, name)
+        self.write(value.shape, name)
+        _, arguments, state = value.dtype.__reduce__()
+        self.call("numpy", "dtype", *arguments)
+        self.write(state, name)
+        self.parts.append(b"b")
+        in_columns = value.flags.f_contiguous and not value.flags.c_contiguous
+        self.write(in_columns, name)
+        self.write(value.tobytes("A"), name)
+        self.parts.append(b"tb")
 
     def _container(self, value: Any, name: str) -> None:
         kind = type(value)

@@ -46,8 +46,8 @@ def write_pt(thing: Any, file: IO[bytes]) -> None:
     storages: list[Array] = []
     known: dict[tuple[int, int, str], int] = {}
 
-    def tensor(pickler: Pickler, value: Tensor | Array, name: str) -> None:
-        array = placed(value._array, "cpu") if isinstance(value, Tensor) else value
+    def tensor(pickler: Pickler, value: Tensor, name: str) -> None:
+        array = placed(value._array, "cpu")
         if array.dtype.name not in _STORAGE_NAMES:
             raise TypeError(f"{name} holds {array.dtype}, which PyTorch's files cannot hold")
         dense = array if _is_dense(array) else np.ascontiguousarray(array)
@@ -57,7 +57,7 @@ def write_pt(thing: Any, file: IO[bytes]) -> None:
             storages.append(dense)  # which keeps its address from being used again
         strides = tuple(step // dense.itemsize for step in dense.strides)
         parameter = isinstance(value, Parameter)
-        leaf = isinstance(value, Tensor) and value.is_leaf and value.requires_grad
+        leaf = value.is_leaf and value.requires_grad
         if parameter:
             pickler.named("torch._utils", "_rebuild_parameter")
             pickler.parts.append(b"(")

@@ -22,8 +22,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
 
     A state dict (names to tensors) is written as safetensors. Anything else (a checkpoint with the
     state of an optimizer, numbers and text; a list of tensors; complex tensors) is written in the
-    format of `torch.save`, and `torch.load` reads it. NumPy's arrays become tensors. An object that
-    only code could make again is refused.
+    format of `torch.save`, and `torch.load` reads it; NumPy's arrays in it stay arrays. An object
+    that only code could make again is refused.
 
     >>> import gradwalk as gw
     >>> import pathlib, tempfile
@@ -38,7 +38,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     """
     if isinstance(f, io.TextIOBase):
         raise TypeError("save writes bytes, and this file is open for text. Fix: open(path, 'wb').")
-    if _is_state_dict(obj):
+    if _is_state_dict(obj, (Tensor, np.ndarray) if _is_safetensors(f) else Tensor):
         arrays = {name: array_of(value, name) for name, value in obj.items()}
         content = pieces(str(f), arrays, {})
         with _target(f) as file:
@@ -53,11 +53,14 @@ def _target(f: Any) -> AbstractContextManager[IO[bytes]]:
     return nullcontext(f) if hasattr(f, "write") else writing(Path(f))
 
 
-def _is_state_dict(obj: Any) -> bool:
+def _is_safetensors(f: Any) -> bool:
+    """Whether the name of the file says that it holds tensors only."""
+    return isinstance(f, (str, os.PathLike)) and Path(f).suffix == ".safetensors"
+
+
+def _is_state_dict(obj: Any, kinds: Any) -> bool:
     """Whether safetensors hold it: names to tensors that are not complex."""
     return isinstance(obj, Mapping) and all(
-        isinstance(name, str)
-        and isinstance(value, (Tensor, np.ndarray))
-        and value.dtype.kind != "c"
+        isinstance(name, str) and isinstance(value, kinds) and value.dtype.kind != "c"
         for name, value in obj.items()
     )

@@ -31,6 +31,9 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else str(self)  # as PyTorch's, with its first line
+
 
 class Buffer(Tensor):
     """A tensor that becomes a buffer of a Module when it is assigned to one: part of its state,

@@ -217,11 +217,11 @@ class Optimizer(OptimizerHooks):
         return state
 
     def __repr__(self) -> str:
-        lines = []
+        groups = []
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return f"{type(self).__name__} (\n" + "\n".join(lines) + "\n)"
+            options = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+            groups.append(f"Parameter Group {i}\n" + "".join(options))
+        return f"{type(self).__name__} (\n" + "\n".join(groups) + ")"
 
     # -- saving and loading ------------------------------------------------------------------------
 

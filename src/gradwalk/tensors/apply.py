@@ -102,7 +102,8 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
         return wrap(np.asarray(value))
     if isinstance(value, Value):
         raise value_beside_tensor(op.name, value, next(a for a in args if isinstance(a, Tensor)))
-    kind = TypeError if hasattr(value, "_apply") else ForeignOperand
+    sparse = getattr(value, "is_sparse", False)  # whose own operators take tensors
+    kind = ForeignOperand if sparse or not hasattr(value, "_apply") else TypeError
     raise kind(
         f"{op.name} of a Tensor and a {type(value).__name__}: expected a Tensor, a number or an "
         "ndarray"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import category, dtype_named, is_complex_dtype
+from gradwalk.ops.core.dtypes import category, dtype_named, get_default_dtype, is_complex_dtype
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.moving import move
@@ -82,6 +82,8 @@ class Conversions:
             names = {dtype: name for name, dtype in TYPE_NAMES.items()}
             place = "torch" if self.is_cpu else f"torch.{self.device.type}"
             return f"{place}.{names[self.dtype.name]}"
+        if isinstance(dtype, type) and hasattr(dtype, "_array"):
+            dtype = get_default_dtype()  # `Tensor`, as a type of numbers
         wanted = getattr(dtype, "type_name", dtype)
         if not isinstance(wanted, str):
             return self.to(dtype)

@@ -34,6 +34,7 @@ from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import in_place_method_of, or_declines
 from gradwalk.ops.core.public import Registration, follow
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.index import indexing
 from gradwalk.ops.shape import reshaping
 from gradwalk.ops.shape.joining import t
@@ -259,7 +260,7 @@ def _cannot_write(target: Any, op: Op, arrays: list[Any], error: Exception) -> E
             "Fix: .clone() it first."
         )
     shapes = ", ".join(str(np.shape(a)) for a in arrays[1:])
-    return ValueError(
+    return OperandError(
         f"{op.name} in place on {name_of(target)} does not fit operand(s) of shape {shapes}: "
         f"{error}"
     )
@@ -285,7 +286,7 @@ def _in_place_of(registration: Registration) -> Callable[..., Any]:
                 f"a {self.dtype} tensor; use the out-of-place form"
             )
         if result.shape != self.shape:
-            raise ValueError(
+            raise OperandError(
                 f"{name} in place on {name_of(self)}: the result has shape {tuple(result.shape)}"
             )
         return self.copy_(result)

@@ -26,6 +26,7 @@ from gradwalk.ops.core.dtypes import (
 )
 from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.elementwise.choice import equal
 from gradwalk.ops.shape.reshaping import clone, reshape_to, sizes_of
 from gradwalk.printers.tensor_text import tensor_text
@@ -343,7 +344,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         """The only element as a Python number."""
         self._leaves_as("item()")
         if self._array.size != 1:
-            raise ValueError(
+            raise OperandError(
                 f"item() needs exactly one element, {name_of(self)} has {self.numel()}"
             )
         return self._array.item()
@@ -391,7 +392,7 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     def __bool__(self) -> bool:
         if self._array.size != 1:
-            raise ValueError(
+            raise OperandError(
                 f"{name_of(self)} has {self.numel()} elements: is it true if some are, "
                 "or if all are? Use .any() or .all()."
             )

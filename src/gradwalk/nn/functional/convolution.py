@@ -9,6 +9,7 @@ import numpy as np
 
 from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
 from gradwalk.ops.core.op import Shape
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.index.indexing import getitem, put
 from gradwalk.ops.network import convolution as ops
 from gradwalk.ops.shape.reshaping import pad, reshape
@@ -65,7 +66,7 @@ def conv(
     """A convolution over n dimensions."""
     x, batched = _batched(f"conv{n}d", input, n)
     if weight.ndim != n + 2 or x.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
-        raise ValueError(
+        raise OperandError(
             f"conv{n}d: input {tuple(x.shape)} and weight {tuple(weight.shape)} do not fit with "
             f"groups={groups}: the weight must be (out, channels / groups, *kernel)"
         )
@@ -112,7 +113,7 @@ def conv_transpose(
     name = f"conv_transpose{n}d"
     x, batched = _batched(name, input, n)
     if weight.ndim != n + 2 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
-        raise ValueError(
+        raise OperandError(
             f"{name}: input {tuple(x.shape)} and weight {tuple(weight.shape)} do not fit with "
             f"groups={groups}: the weight must be (channels, out / groups, *kernel)"
         )

@@ -19,6 +19,7 @@ from gradwalk.nn.layers.options import changed, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.nn.utils.rnn import PackedSequence
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, scan
 from gradwalk.ops.shape.reshaping import cat, split, stack
 from gradwalk.tensors import creation
@@ -168,7 +169,7 @@ class _Recurrent(_Gated):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
-            raise ValueError(
+            raise OperandError(
                 f"{type(self).__name__}({self.extra_repr()}) takes (time, batch, "
                 f"{self.input_size}), (batch, time, …) with batch_first, or (time, …); got "
                 f"{tuple(input.shape)}"
@@ -266,7 +267,7 @@ class _Recurrent(_Gated):
         for state, size in zip(given, sizes):
             wanted = (count, batch, size) if batched else (count, size)
             if tuple(state.shape) != wanted:
-                raise ValueError(f"an initial state has shape {tuple(state.shape)}, not {wanted}")
+                raise OperandError(f"an initial state has shape {tuple(state.shape)}, not {wanted}")
             state = state if batched else state.unsqueeze(1)
             parts.append([s.squeeze(0) for s in split(state, 1, 0)])
         return list(zip(*parts))
@@ -367,7 +368,7 @@ class _Cell(_Gated):
 
     def _step(self, x: Any, state: State | None) -> State:
         if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
-            raise ValueError(
+            raise OperandError(
                 f"{type(self).__name__}({self.extra_repr()}) takes (batch, {self.input_size}) or "
                 f"({self.input_size},), got {tuple(x.shape)}"
             )
@@ -377,7 +378,7 @@ class _Cell(_Gated):
         expected = (*x.shape[:-1], self.hidden_size)
         for part in state:
             if tuple(part.shape) != expected:
-                raise ValueError(
+                raise OperandError(
                     f"{type(self).__name__}({self.extra_repr()}): an input of shape "
                     f"{tuple(x.shape)} needs a state of shape {expected}, got {tuple(part.shape)}"
                 )

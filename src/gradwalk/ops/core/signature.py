@@ -17,6 +17,11 @@ class ForeignOperand(TypeError):
     """An operand that no tensor computes with; its own class may have the reflected operator."""
 
 
+class OperandError(ValueError, RuntimeError):
+    """Operands do not fit the op. PyTorch's error for that is a RuntimeError, NumPy's a ValueError:
+    programs catch either."""
+
+
 class UnknownShapeError(OpError):
     """The shape of a result depends on the numbers, not only on the shapes, of the operands."""
 

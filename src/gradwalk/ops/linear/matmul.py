@@ -14,6 +14,7 @@ from gradwalk.ops.core.factors_first import factors_first
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.elementwise.complex_numbers import conj
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.rearranging import diagonal, diagonal_op
@@ -31,7 +32,7 @@ from gradwalk.ops.shape.reshaping import (
 
 def _matmul_shape(x: Shape, y: Shape) -> Shape:
     if x[-1] != y[-2]:
-        raise ValueError(f"matmul of shapes {x} and {y}")
+        raise OperandError(f"matmul of shapes {x} and {y}")
     return (*np.broadcast_shapes(x[:-2], y[:-2]), x[-2], y[-1])
 
 
@@ -78,7 +79,7 @@ def matmul(input: Any, other: Any) -> Any:
     if not hasattr(input, "ndim") or not hasattr(other, "ndim"):
         return matmul_op(input, other)  # which raises
     if not input.ndim or not other.ndim:
-        raise ValueError(
+        raise OperandError(
             f"matmul needs at least 1-d operands, got shapes {tuple(input.shape)} and "
             f"{tuple(other.shape)}; use * to scale by a number"
         )
@@ -95,7 +96,7 @@ def matmul(input: Any, other: Any) -> Any:
 def _product(name: str, x: Any, y: Any, left: int, right: int) -> Any:
     """`matmul` of two ranks only; it would broadcast or lift other operands."""
     if x.ndim != left or y.ndim != right:
-        raise ValueError(
+        raise OperandError(
             f"{name} takes a {left}-d and a {right}-d tensor, got shapes {tuple(x.shape)} and "
             f"{tuple(y.shape)}; matmul takes all ranks"
         )
@@ -112,7 +113,7 @@ def dot(input: Any, tensor: Any) -> Any:
 def outer(input: Any, vec2: Any) -> Any:
     """Outer product of two vectors."""
     if input.ndim != 1 or vec2.ndim != 1:
-        raise ValueError(
+        raise OperandError(
             f"outer takes two vectors, got shapes {tuple(input.shape)}, {tuple(vec2.shape)}"
         )
     return unsqueeze(input, 1) * vec2
@@ -134,7 +135,7 @@ def mv(input: Any, vec: Any) -> Any:
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two equally long batches of matrices."""
     if input.ndim == mat2.ndim == 3 and input.shape[0] != mat2.shape[0]:
-        raise ValueError(
+        raise OperandError(
             f"bmm needs batches of one length, got {input.shape[0]} and {mat2.shape[0]}; "
             "matmul broadcasts"
         )
@@ -227,7 +228,7 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
     """
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise ValueError(f"tensordot: {dims} dimensions of {a.ndim} and {b.ndim}")
+            raise OperandError(f"tensordot: {dims} dimensions of {a.ndim} and {b.ndim}")
         left, right = tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
     else:
         left, right = (normal_axes(d, t.ndim) for d, t in zip(dims, (a, b), strict=True))
@@ -237,7 +238,7 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
     a = sum(a, ones_a, keepdim=True, dtype=a.dtype) if ones_a else a
     b = sum(b, ones_b, keepdim=True, dtype=b.dtype) if ones_b else b
     if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
-        raise ValueError(
+        raise OperandError(
             f"tensordot: dimensions {left} of {tuple(a.shape)} do not fit {right} of "
             f"{tuple(b.shape)}"
         )
@@ -254,7 +255,7 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
-        raise ValueError(f"trace takes a matrix, not shape {tuple(input.shape)}")
+        raise OperandError(f"trace takes a matrix, not shape {tuple(input.shape)}")
     return sum(diagonal(input))
 
 
@@ -384,7 +385,7 @@ def _from_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
         raise TypeError("einsum takes an equation, or a list of dimensions after each operand")
     for dim in (d for dims in known for d in dims if d is not Ellipsis):
         if not 0 <= dim < len(_LABELS):
-            raise ValueError(f"einsum: a dimension in a list is 0 to 51, or ..., not {dim}")
+            raise OperandError(f"einsum: a dimension in a list is 0 to 51, or ..., not {dim}")
     words = ["".join("..." if d is Ellipsis else _LABELS[d] for d in k) for k in known]
     out = f"->{words[-1]}" if len(words) > len(operands) else ""
     return ",".join(words[: len(operands)]) + out, operands
@@ -398,7 +399,7 @@ def _rearranged(term: str, out: str, x: Any) -> Any:
             first = letters.index(letter)
             second = letters.index(letter, first + 1)
             if x.shape[first] != x.shape[second]:
-                raise ValueError(
+                raise OperandError(
                     f"einsum: '{letter}' is {x.shape[first]} and {x.shape[second]} long"
                 )
             x = diagonal_op(x, offset=0, axes=(first, second))  # it becomes the last dimension
@@ -411,7 +412,7 @@ def _normal_equation(equation: str, operands: tuple[Any, ...]) -> tuple[list[str
     left, arrow, out = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
-        raise ValueError(
+        raise OperandError(
             f"einsum '{equation}' names {len(terms)} operand(s) but got {len(operands)}"
         )
     free = [c for c in string.ascii_letters if c not in text]
@@ -423,7 +424,7 @@ def _normal_equation(equation: str, operands: tuple[Any, ...]) -> tuple[list[str
             terms[i] = term.replace("...", "".join(free[:rest][::-1]))
             most = rest if rest > most else most
         elif rest:
-            raise ValueError(
+            raise OperandError(
                 f"einsum '{equation}': '{term}' does not fit operand {i + 1} of shape "
                 f"{tuple(x.shape)}"
             )
@@ -436,7 +437,7 @@ def _normal_equation(equation: str, operands: tuple[Any, ...]) -> tuple[list[str
     out = out.replace("...", dots)
     unknown = [c for c in out if c not in "".join(terms)]
     if unknown or len(set(out)) != len(out):
-        raise ValueError(f"einsum '{equation}': bad output '{out}'")
+        raise OperandError(f"einsum '{equation}': bad output '{out}'")
     return terms, out
 
 
@@ -450,7 +451,9 @@ def _without_repeats(term: str, x: Any, terms: list[str], out: str) -> tuple[str
         if letter in letters:
             first = letters.index(letter)
             if x.shape[first] != x.shape[axis]:
-                raise ValueError(f"einsum: '{letter}' is {x.shape[first]} and {x.shape[axis]} long")
+                raise OperandError(
+                    f"einsum: '{letter}' is {x.shape[first]} and {x.shape[axis]} long"
+                )
             shape = [1] * x.ndim
             shape[first] = shape[axis] = x.shape[axis]
             x = where(np.eye(x.shape[axis], dtype=bool).reshape(shape), x, 0)

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.reduce.reduction import sum_op
 from gradwalk.ops.shape.reshaping import getitem_slice, reshape
 
@@ -45,7 +46,7 @@ def out_size(size: Shape, kernel: Shape, stride: Shape, padding: Pairs, dilation
         for n, k, s, (before, after), d in zip(size, kernel, stride, padding, dilation, strict=True)
     )
     if any(n < 1 for n in counts):
-        raise ValueError(
+        raise OperandError(
             f"a kernel of size {kernel} (dilation {dilation}) does not fit an input of size "
             f"{size} with padding {padding}"
         )

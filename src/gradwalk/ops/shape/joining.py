@@ -13,6 +13,7 @@ from gradwalk.ops.core.dtypes import result_dtype
 from gradwalk.ops.core.factors_first import factors_first
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import public, public_as, split_names
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.linear.matmul import addmm
 from gradwalk.ops.shape import reshaping
 from gradwalk.ops.shape.rearranging import atleast_1d, diag, roll, tensor_split
@@ -33,7 +34,7 @@ from gradwalk.ops.shape.reshaping import (
 def t(input: Any) -> Any:
     """The transpose of a matrix; a vector stays as it is."""
     if input.ndim > 2:
-        raise ValueError(f"t is for matrices; use .mT for shape {tuple(input.shape)}")
+        raise OperandError(f"t is for matrices; use .mT for shape {tuple(input.shape)}")
     return permute(input, axes=tuple(range(input.ndim))[::-1])
 
 
@@ -57,12 +58,14 @@ def _cutting(name: str, axis: int, least: int, doc: str) -> Callable[..., tuple[
     @split_names
     def cut(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
         if input.ndim < least:
-            raise ValueError(
+            raise OperandError(
                 f"{name} needs {least} dimensions or more, not shape {tuple(input.shape)}"
             )
         along, parts = min(axis, input.ndim - 1), indices_or_sections
         if isinstance(parts, int) and (parts <= 0 or input.shape[along] % parts):
-            raise ValueError(f"{name}: {input.shape[along]} cannot be cut into {parts} equal parts")
+            raise OperandError(
+                f"{name}: {input.shape[along]} cannot be cut into {parts} equal parts"
+            )
         return tensor_split(input, parts, along)
 
     return cut
@@ -84,7 +87,7 @@ def block_diag(*tensors: Any) -> Any:
     """
     blocks = [reshape(x, shape=(1, math.prod(x.shape))) if x.ndim < 2 else x for x in tensors]
     if any(x.ndim != 2 for x in blocks):
-        raise ValueError("block_diag takes tensors of at most two dimensions")
+        raise OperandError("block_diag takes tensors of at most two dimensions")
     width, start, rows = sum(x.shape[1] for x in blocks), 0, []
     for block in blocks:
         end = start + block.shape[1]
@@ -116,7 +119,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     [[1, 2], [1, 3], [2, 3]]
     """
     if input.ndim != 1:
-        raise ValueError(f"combinations takes a vector, not shape {tuple(input.shape)}")
+        raise OperandError(f"combinations takes a vector, not shape {tuple(input.shape)}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input.shape[0]), r)), dtype=np.int64)
     return input[rows.reshape(-1, r) if r else rows.reshape(-1)[:0]]
@@ -137,7 +140,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     tensor([0., 0., 1.])
     """
     if input.ndim != other.ndim:
-        raise ValueError(
+        raise OperandError(
             f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} differ in their "
             "number of dimensions"
         )
@@ -145,7 +148,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
         dim = next((i for i, n in enumerate(input.shape) if n == 3), -1)
     axis = normal_axis(dim, input.ndim)
     if input.shape[axis] != 3 or other.shape[axis - input.ndim] != 3:
-        raise ValueError(
+        raise OperandError(
             f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} must have 3 along {dim}"
         )
     axis -= input.ndim  # counted from the end, as shapes are matched
@@ -184,12 +187,12 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
             [3, 4, 5]])
     """
     if indexing not in ("ij", "xy"):
-        raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', not {indexing!r}")
+        raise OperandError(f"meshgrid: indexing must be 'ij' or 'xy', not {indexing!r}")
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     vectors = [atleast_1d(t) for t in tensors]
     if any(v.ndim > 1 for v in vectors):
-        raise ValueError(f"meshgrid takes vectors, got {[tuple(v.shape) for v in vectors]}")
+        raise OperandError(f"meshgrid takes vectors, got {[tuple(v.shape) for v in vectors]}")
     shape = tuple(v.shape[0] for v in vectors)
     grids = []
     for axis, vector in enumerate(vectors):

@@ -15,6 +15,7 @@ import numpy as np
 
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.core.public import public, public_as, split_names
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.elementwise.choice import bitwise_and, where
 from gradwalk.ops.index.indexing import getitem, index_select
 from gradwalk.ops.shape.reshaping import (
@@ -80,7 +81,7 @@ diagonal_put: Op = define(
 def two_axes(name: str, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     first, second = normal_axis(dim1, ndim), normal_axis(dim2, ndim)
     if first == second or ndim < 2:
-        raise ValueError(f"{name} needs two different dimensions, got {dim1} and {dim2}")
+        raise OperandError(f"{name} needs two different dimensions, got {dim1} and {dim2}")
     return first, second
 
 
@@ -112,13 +113,13 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
-        raise ValueError(f"diag takes a vector or a matrix, not shape {tuple(input.shape)}")
+        raise OperandError(f"diag takes a vector or a matrix, not shape {tuple(input.shape)}")
     return clone(diagonal_op(input, offset=int(diagonal), axes=(0, 1)))
 
 
 def _triangle(name: str, x: Any, kept: Any) -> Any:
     if x.ndim < 2:
-        raise ValueError(f"{name} needs at least 2 dimensions, this has shape {tuple(x.shape)}")
+        raise OperandError(f"{name} needs at least 2 dimensions, this has shape {tuple(x.shape)}")
     mask = kept(x.shape[-2], x.shape[-1])
     return bitwise_and(x, mask) if x.dtype.kind == "b" else where(mask, x, 0)
 
@@ -189,7 +190,7 @@ def windows(input: Any, dimension: int, size: int, step: int) -> Any:
     axis = normal_axis(dimension, input.ndim)
     vector = input if input.ndim else reshape(input, shape=(1,))
     if not 0 <= size <= vector.shape[axis] or step <= 0:
-        raise ValueError(
+        raise OperandError(
             f"unfold: windows of {size}, {step} apart, do not fit dimension {dimension} of shape "
             f"{tuple(input.shape)}"
         )
@@ -222,7 +223,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     known = math.prod(n for n in wanted if n != -1)
     full = tuple((length // known if known else 0) if n == -1 else n for n in wanted)
     if wanted.count(-1) > 1 or math.prod(full) != length or min(full, default=-1) < 0:
-        raise ValueError(f"unflatten: sizes {wanted} do not fit a dimension of length {length}")
+        raise OperandError(f"unflatten: sizes {wanted} do not fit a dimension of length {length}")
     return reshape(input, shape=(*input.shape[:axis], *full, *input.shape[axis + 1 :]))
 
 
@@ -231,7 +232,7 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     """Move dimensions to new places; the others keep their order."""
     old, new = normal_axes(source, input.ndim), normal_axes(destination, input.ndim)
     if len(old) != len(new):
-        raise ValueError(f"movedim: {source} and {destination} differ in length")
+        raise OperandError(f"movedim: {source} and {destination} differ in length")
     placed = dict(zip(new, old, strict=True))
     rest = (i for i in range(input.ndim) if i not in old)
     return permute(
@@ -252,7 +253,7 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
 def fliplr(input: Any) -> Any:
     """Reverse the columns."""
     if input.ndim < 2:
-        raise ValueError(f"fliplr needs at least 2 dimensions, got shape {tuple(input.shape)}")
+        raise OperandError(f"fliplr needs at least 2 dimensions, got shape {tuple(input.shape)}")
     return flip(input, axis=(1,))
 
 
@@ -260,7 +261,7 @@ def fliplr(input: Any) -> Any:
 def flipud(input: Any) -> Any:
     """Reverse the rows."""
     if not input.ndim:
-        raise ValueError("flipud needs at least 1 dimension")
+        raise OperandError("flipud needs at least 1 dimension")
     return flip(input, axis=(0,))
 
 
@@ -269,7 +270,7 @@ def flipud(input: Any) -> Any:
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turn the plane of two dimensions by k × 90°, from the first towards the second."""
     if len(dims) != 2:
-        raise ValueError(f"rot90 turns a plane of 2 dimensions, got {tuple(dims)}")
+        raise OperandError(f"rot90 turns a plane of 2 dimensions, got {tuple(dims)}")
     first, second = two_axes("rot90", dims[0], dims[1], input.ndim)
     turns = k % 4
     if turns == 0:
@@ -292,11 +293,11 @@ def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | No
     steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
     if dims is None or dims == ():
         if len(steps) != 1:
-            raise ValueError(f"roll without dims takes one shift, got {steps}")
+            raise OperandError(f"roll without dims takes one shift, got {steps}")
         return reshape(roll(ravel(input), steps, (0,)), shape=tuple(input.shape))
     axes = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(steps) != len(axes):
-        raise ValueError(f"roll needs one shift per dimension, got {steps} and {tuple(axes)}")
+        raise OperandError(f"roll needs one shift per dimension, got {steps} and {tuple(axes)}")
     out = input
     for step, dim in zip(steps, axes, strict=True):
         axis = normal_axis(dim, input.ndim)
@@ -331,7 +332,7 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
     """Repeat the whole tensor a number of times along each dimension."""
     times = sizes_of(sizes, repeats)
     if len(times) < input.ndim or any(n < 0 for n in times):
-        raise ValueError(
+        raise OperandError(
             f"repeat needs a number for each of {input.ndim} dimension(s), not {times}"
         )
     shape = (1,) * (len(times) - input.ndim) + tuple(input.shape)
@@ -429,7 +430,7 @@ def dstack(tensors: Sequence[Any]) -> Any:
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All slices along a dimension, which is dropped."""
     if not input.ndim:
-        raise ValueError("unbind needs at least 1 dimension")
+        raise OperandError("unbind needs at least 1 dimension")
     axis = normal_axis(dim, input.ndim)
     shape = (*input.shape[:axis], *input.shape[axis + 1 :])
     if not input.shape[axis]:
@@ -448,7 +449,7 @@ def tensor_split(
     axis = normal_axis(dim, input.ndim)
     length = input.shape[axis] if input.ndim else 0
     if not input.ndim:
-        raise ValueError("tensor_split needs at least 1 dimension")
+        raise OperandError("tensor_split needs at least 1 dimension")
     if hasattr(indices_or_sections, "tolist"):
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (tuple, list)):
@@ -460,7 +461,7 @@ def tensor_split(
         )
     count = operator.index(indices_or_sections)  # type: ignore[arg-type]
     if count <= 0:
-        raise ValueError(f"tensor_split: the number of parts must be positive, got {count}")
+        raise OperandError(f"tensor_split: the number of parts must be positive, got {count}")
     size, larger = divmod(length, count)
     return split_op(input, sizes=(size + 1,) * larger + (size,) * (count - larger), axis=axis)
 
@@ -482,7 +483,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     first = start.__index__()
     first = first + size if first < 0 else first
     if not 0 <= first <= size or not 0 <= length <= size - first:
-        raise ValueError(
+        raise OperandError(
             f"narrow: {length} element(s) from {start} on do not fit a dimension of {size}"
         )
     return getitem_slice(input, axis, first, first + length)

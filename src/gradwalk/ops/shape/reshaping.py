@@ -19,6 +19,7 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import check_cast, result_dtype
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.core.public import FUNCTION, other_names, public
+from gradwalk.ops.core.signature import OperandError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +47,7 @@ def normal_axes(dim: int | Sequence[int], ndim: int) -> tuple[int, ...]:
     dims = dim if isinstance(dim, (tuple, list)) else (dim,)
     axes = tuple(normal_axis(d, ndim) for d in dims)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"dimension listed twice in {tuple(dims)}")
+        raise OperandError(f"dimension listed twice in {tuple(dims)}")
     return axes if ndim else ()
 
 
@@ -76,11 +77,11 @@ def sizes_of(sizes: tuple[Any, ...], size: Any = None) -> Shape:
 def _fill_in(shape: Shape, size: int) -> Shape:
     """Replace a -1 in a new shape by the size that fits."""
     if shape.count(-1) > 1:
-        raise ValueError(f"only one dimension of {shape} may be -1")
+        raise OperandError(f"only one dimension of {shape} may be -1")
     known = -math.prod(shape) if -1 in shape else math.prod(shape)
     fits = known and size % known == 0 if -1 in shape else known == size
     if not fits or any(n < -1 for n in shape):
-        raise ValueError(f"shape {shape} does not fit {size} elements")
+        raise OperandError(f"shape {shape} does not fit {size} elements")
     return tuple(size // known if n == -1 else n for n in shape)
 
 
@@ -255,7 +256,7 @@ def permute_to(input: Any, *axes_in_order: Any, dims: Any = None) -> Any:
     """
     axes = normal_axes(sizes_of(axes_in_order, dims), input.ndim)
     if len(axes) != input.ndim:
-        raise ValueError(f"permute of {input.ndim} dimensions needs all of them, got {axes}")
+        raise OperandError(f"permute of {input.ndim} dimensions needs all of them, got {axes}")
     return permute(input, axes=axes)
 
 
@@ -272,7 +273,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 def matrix_transpose(x: Any) -> Any:
     """Swap the last two dimensions (`x.mT`)."""
     if x.ndim < 2:
-        raise ValueError(f".mT needs at least 2 dimensions, this has shape {tuple(x.shape)}")
+        raise OperandError(f".mT needs at least 2 dimensions, this has shape {tuple(x.shape)}")
     return transpose(x, -2, -1)
 
 
@@ -305,7 +306,7 @@ def expand(input: Any, *sizes: Any, size: Any = None) -> Any:
     shape = sizes_of(sizes, size)
     lead = len(shape) - input.ndim
     if lead < 0 or any(n == -1 for n in shape[:lead]):
-        raise ValueError(f"cannot expand shape {tuple(input.shape)} to {shape}")
+        raise OperandError(f"cannot expand shape {tuple(input.shape)} to {shape}")
     return expand_op(
         input, shape=tuple(input.shape[i - lead] if n == -1 else n for i, n in enumerate(shape))
     )
@@ -333,7 +334,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
         return reshape(input, shape=(1,))
     first, last = normal_axis(start_dim, input.ndim), normal_axis(end_dim, input.ndim)
     if first > last:
-        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+        raise OperandError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
     if first == last:
         return input
     merged = math.prod(input.shape[first : last + 1])
@@ -365,7 +366,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
         dtype = result_dtype(tensors)
         tensors = [t if t.dtype == dtype else cast(t, dtype=dtype) for t in full]
     if any(not t.ndim for t in tensors):
-        raise ValueError("cat joins along a dimension, and a 0-d tensor has none; use stack")
+        raise OperandError("cat joins along a dimension, and a 0-d tensor has none; use stack")
     return concatenate(*tensors, axis=normal_axis(dim, tensors[0].ndim))
 
 
@@ -374,7 +375,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Join along a new dimension."""
     tensors = _several("stack", tensors)
     if len({tuple(t.shape) for t in tensors}) > 1:
-        raise ValueError(f"stack needs equal shapes, got {[tuple(t.shape) for t in tensors]}")
+        raise OperandError(f"stack needs equal shapes, got {[tuple(t.shape) for t in tensors]}")
     axis = normal_axis(dim, tensors[0].ndim + 1)
     return concatenate(*(unsqueeze(t, axis) for t in tensors), axis=axis)
 
@@ -384,7 +385,7 @@ def _several(name: str, tensors: Sequence[Any]) -> list[Any]:
         raise TypeError(f"{name} takes a list or tuple of tensors, not one tensor")
     several = list(tensors)
     if not several:
-        raise ValueError(f"{name} needs at least one tensor")
+        raise OperandError(f"{name} needs at least one tensor")
     for thing in several:
         if not hasattr(thing, "shape"):
             raise TypeError(f"{name} joins tensors, not a {type(thing).__name__}")
@@ -413,11 +414,11 @@ def split(
     if isinstance(split_size_or_sections, (tuple, list)):
         sizes = tuple(int(n) for n in split_size_or_sections)
         if sum(sizes) != length:
-            raise ValueError(f"split sizes {sizes} add up to {sum(sizes)}, not to {length}")
+            raise OperandError(f"split sizes {sizes} add up to {sum(sizes)}, not to {length}")
     else:
         size = operator.index(split_size_or_sections)  # type: ignore[arg-type]
         if size < 0 or size == 0 < length:
-            raise ValueError(f"split size must be positive, got {size}")
+            raise OperandError(f"split size must be positive, got {size}")
         whole, rest = divmod(length, size or 1)
         sizes = (size,) * whole + ((rest,) if rest or not length else ())
     return split_op(tensor, sizes=sizes, axis=axis)
@@ -427,7 +428,7 @@ def split(
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Cut along `dim` into (at most) `chunks` pieces of equal size."""
     if chunks <= 0:
-        raise ValueError(f"chunks must be positive, got {chunks}")
+        raise OperandError(f"chunks must be positive, got {chunks}")
     length = input.shape[normal_axis(dim, input.ndim)]
     return split(input, -(-length // chunks) if length else [0] * chunks, dim)
 
@@ -442,9 +443,9 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise NotImplementedError(f"pad mode {mode!r} is not supported")
     if mode != "constant" and value is not None:
-        raise ValueError(f"pad: mode {mode!r} takes no value")
+        raise OperandError(f"pad: mode {mode!r} takes no value")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise ValueError(
+        raise OperandError(
             f"pad needs (before, after) pairs for at most {input.ndim} dimension(s), got "
             f"{tuple(pad)}"
         )
@@ -470,7 +471,7 @@ def _narrowed(x: Any, widths: Sequence[tuple[int, int]]) -> Any:
         if before < 0 or after < 0:
             start, stop = max(-before, 0), x.shape[axis] + min(after, 0)
             if start > stop:
-                raise ValueError(f"pad: ({before}, {after}) cuts off more than {x.shape[axis]}")
+                raise OperandError(f"pad: ({before}, {after}) cuts off more than {x.shape[axis]}")
             x = getitem_slice(x, axis, start, stop)
     return x
 
@@ -480,7 +481,7 @@ def _continued(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
     n = x.shape[axis]
     most = {"reflect": n - 1, "circular": n}.get(mode, max(before, after) if n else 0)
     if max(before, after) > most:
-        raise ValueError(
+        raise OperandError(
             f"pad: mode {mode!r} can pad dimension {axis} of shape {tuple(x.shape)} by at most "
             f"{max(most, 0)}, not by ({before}, {after})"
         )
