@@ -252,3 +252,39 @@ def test_a_custom_function_takes_tensors_in_containers() -> None:
     assert gw.vmap(function)(x, x + 1).tolist() == (x * (x + 1) + 1).tolist()
     assert seen == [(0, {"factor": [0], "term": None}, (None, None))]
     assert gw.vmap(lambda x: x * 2, out_dims=(1,))(x).tolist() == (x * 2).T.tolist()
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_changes_in_place_that_are_equal_for_all_samples(dim: int, chunk_size: int | None) -> None:
+    found = []
+    for library in (gw, torch):
+        x: Any = library.arange(24.0).view(2, 3, 4)
+        rows = x.clone()
+        library.vmap(lambda a: a.fill_(3.0), dim, chunk_size=chunk_size)(rows)
+        zeros = x.clone()
+        out = library.vmap(lambda a: a.zero_(), dim, 1, chunk_size=chunk_size)(zeros)
+        found.append((rows.tolist(), zeros.tolist(), tuple(out.shape)))
+    assert found[0] == found[1]
+
+
+def test_the_same_random_numbers_in_all_chunks() -> None:
+    def run(**options: Any) -> list[Any]:
+        gw.manual_seed(0)
+        drawn = gw.vmap(lambda a: a + gw.rand(2), randomness="same", **options)(gw.zeros(5, 2))
+        return [drawn.tolist(), gw.rand(1).item()]
+
+    rows, after = run(chunk_size=2)
+    assert rows == [rows[0]] * 5
+    assert [rows, after] == run()
+
+
+def test_one_hot_of_samples() -> None:
+    found = []
+    for library in (gw, torch):
+        one_hot = library.nn.functional.one_hot
+        classes = library.tensor([[1, 2, 0], [0, 3, 1]])
+        found.append(library.vmap(lambda a, f=one_hot: f(a, 4), 1, 2)(classes).tolist())
+    assert found[0] == found[1]
+    with pytest.raises(gw.VmapError):
+        gw.vmap(gw.nn.functional.one_hot)(gw.tensor([1, 2]))

@@ -214,6 +214,9 @@ alias.EQUIVALENT |= {
         _get_foreach_kernels_supported_devices=lambda: ["cpu"]
     ),
     "torch.utils._pytree": torch.utils._pytree,  # of any leaves
+    # Loops that PyTorch's vmap warns of; ours never loops.
+    "torch._C._debug_only_are_vmap_fallback_warnings_enabled": lambda: True,
+    "torch._C._debug_only_display_vmap_fallback_warnings": lambda on: None,
     "torch.nn.modules.lazy": types.SimpleNamespace(LazyModuleMixin=lazy._Lazy),
 }
 

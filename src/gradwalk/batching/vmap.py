@@ -8,11 +8,12 @@ from typing import Any
 
 from gradwalk.batching.dims import Dims, flat_dims, flat_out_dims, from_front, to_front
 from gradwalk.batching.errors import VmapError
-from gradwalk.batching.lanes import spread
+from gradwalk.batching.lanes import Lanes, spread
 from gradwalk.batching.level import Level, tensor_of
 from gradwalk.engine.modes import current, switch
 from gradwalk.engine.tree import leaves, rebuild
 from gradwalk.ops.shape.reshaping import cat, clone, getitem_slice
+from gradwalk.random.generator import get_rng_state, set_rng_state
 from gradwalk.tensors.apply import wrap
 
 __all__ = ["VmapError", "vmap"]
@@ -59,7 +60,10 @@ def vmap(
         if chunk_size is None or chunk_size >= size:
             return run(args, tensors, dims, keywords, size)
         parts = []
+        drawn = get_rng_state()
         for start in range(0, size, chunk_size):
+            if randomness == "same":
+                set_rng_state(drawn)
             stop = min(start + chunk_size, size)
             some = [_cut(t, d, start, stop) for t, d in zip(tensors, dims, strict=True)]
             parts.append(run(args, some, dims, keywords, stop - start))
@@ -82,7 +86,7 @@ def vmap(
                 made.append(_outside(name, level, r, d) if given is None else given)
             for tensor, dim, stand_in in zip(tensors, dims, inside, strict=True):
                 if dim is not None and stand_in._array.version:  # the function changed it in place
-                    tensor.copy_(from_front(tensor_of(stand_in._array.term.inner), dim))
+                    tensor.copy_(from_front(_every(stand_in._array.term, size), dim))
         finally:
             switch(level=outer)
         return rebuild(result, iter(made))
@@ -197,13 +201,18 @@ def _outside(name: str, level: Level, result: Any, dim: int | None) -> Any:
                 "Fix: the dimension along which its samples shall lie."
             )
         return tensor_of(lanes.inner)
-    values = tensor_of(lanes.inner if lanes.batched else clone(spread(lanes, level.size)))
+    values = _every(lanes, level.size)
     if not -values.ndim <= dim < values.ndim:
         raise ValueError(
             f"vmap({name}): out_dims has {dim} for a result that has {values.ndim} dimension(s) "
             f"with the samples: {-values.ndim} to {values.ndim - 1}."
         )
     return from_front(values, dim)
+
+
+def _every(lanes: Lanes, size: int) -> Any:
+    """The values of all samples, also where they share one."""
+    return tensor_of(lanes.inner if lanes.batched else clone(spread(lanes, size)))
 
 
 def _joined(what: str, parts: Sequence[Any], out_dims: Dims) -> Any:

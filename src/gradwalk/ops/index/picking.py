@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.graph.abstract import traces
+from gradwalk.graph.abstract import numbers_of, traces
 from gradwalk.ops.core.dtypes import bool_, category, held_by, int64, result_dtype
-from gradwalk.ops.core.op import UnknownShapeError
 from gradwalk.ops.core.public import Change, Mixed, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import equal, not_equal
@@ -298,19 +297,14 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         raise TypeError(f"one_hot takes integers, not {input.dtype}")
     if traces.on and num_classes > 0:
         return cast(equal(_checked(input, num_classes), np.arange(num_classes)), dtype=int64)
-    try:
-        numbers = concrete(input, "one_hot without num_classes")
-    except UnknownShapeError:
-        if num_classes < 0:
-            raise
-    else:
-        if num_classes < 0:
-            if not numbers.size:
-                raise ValueError("one_hot of no elements needs num_classes")
-            num_classes = int(numbers.max()) + 1
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < num_classes:
-            raise ValueError(
-                f"one_hot: class indices must be in [0, {num_classes}), found "
-                f"{numbers.min()} to {numbers.max()}"
-            )
+    numbers = concrete(input, "one_hot without num_classes") if num_classes < 0 else numbers_of(input)
+    if num_classes < 0:
+        if not numbers.size:
+            raise ValueError("one_hot of no elements needs num_classes")
+        num_classes = int(numbers.max()) + 1
+    if numbers is not None and numbers.size and not 0 <= numbers.min() <= numbers.max() < num_classes:
+        raise ValueError(
+            f"one_hot: class indices must be in [0, {num_classes}), found "
+            f"{numbers.min()} to {numbers.max()}"
+        )
     return cast(equal(unsqueeze(input, -1), np.arange(num_classes)), dtype=int64)
