@@ -214,8 +214,8 @@ __all__.sort()
 
 # So are the modules that few programs use.
 _SELDOM = (
-    "distributions", "einops", "hub", "jit", "mps", "multiprocessing", "onnx", "profiler",
-    "testing", "torch", "xpu",
+    "distributions", "einops", "hub", "jit", "multiprocessing", "onnx", "profiler", "testing",
+    "torch",
 )  # fmt: skip
 
 _loaders["einops"] = lambda: _importlib.import_module("gradwalk.einops").register()
@@ -239,6 +239,8 @@ def __getattr__(name: str) -> _Any:
         return _bfloat16()
     if name in _SELDOM:
         return _importlib.import_module(f"gradwalk.{name}")
+    if name in ("mps", "xpu"):
+        return _importlib.import_module("gradwalk.backends.absent")
     if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
         return getattr(Tensor, name)  # in-place methods as functions: relu_(x), exp_(x)
     if name not in _INSIDE:

@@ -170,7 +170,7 @@ def _left(method: BasePruningMethod, mask: Any) -> Any:
     )
 
 
-class Identity(BasePruningMethod):
+class PruneNothing(BasePruningMethod):
     """Prunes nothing: a mask of ones, to fill in later."""
 
     PRUNING_TYPE = "unstructured"
@@ -178,6 +178,9 @@ class Identity(BasePruningMethod):
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """What was pruned before."""
         return default_mask
+
+
+Identity = PruneNothing  # PyTorch's name
 
 
 class _Amount(BasePruningMethod):
@@ -294,7 +297,7 @@ class CustomFromMask(BasePruningMethod):
 
 def identity(module: M, name: str) -> M:
     """Give a parameter a mask of ones, and prune nothing."""
-    Identity.apply(module, name)
+    PruneNothing.apply(module, name)
     return module
 
 
