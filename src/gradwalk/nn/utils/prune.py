@@ -186,16 +186,17 @@ Identity = PruneNothing  # PyTorch's name
 class _Amount(BasePruningMethod):
     """A method that prunes a number of elements or slices, or a fraction of them."""
 
-    def __init__(self, amount: float) -> None:
+    def __init__(self, amount: Any) -> None:
         if not isinstance(amount, Real):
             raise TypeError(f"amount is a number, not {amount!r}")
-        if amount < 0 or (amount > 1 and not isinstance(amount, Integral)):
+        self.is_count = isinstance(amount, Integral)
+        if amount < 0 or (amount > 1 and not self.is_count):
             raise ValueError(f"amount is a fraction from 0 to 1, or a count, not {amount}")
         self.amount = amount
 
     def _count(self, there: int) -> int:
         """How many of `there` to prune."""
-        if not isinstance(self.amount, Integral):
+        if not self.is_count:
             return round(self.amount * there)
         if self.amount > there:
             raise ValueError(f"amount={self.amount} of {there}: there are not so many to prune")
