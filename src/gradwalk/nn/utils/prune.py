@@ -187,12 +187,12 @@ class _Amount(BasePruningMethod):
     """A method that prunes a number of elements or slices, or a fraction of them."""
 
     def __init__(self, amount: Any) -> None:
-        if not isinstance(amount, Real):
-            raise TypeError(f"amount is a number, not {amount!r}")
         self.is_count = isinstance(amount, Integral)
-        if amount < 0 or (amount > 1 and not self.is_count):
+        if not self.is_count and not isinstance(amount, Real):
+            raise TypeError(f"amount is a number, not {amount!r}")
+        self.amount: Any = amount
+        if self.amount < 0 or (self.amount > 1 and not self.is_count):
             raise ValueError(f"amount is a fraction from 0 to 1, or a count, not {amount}")
-        self.amount = amount
 
     def _count(self, there: int) -> int:
         """How many of `there` to prune."""
