@@ -214,8 +214,8 @@ __all__.sort()
 
 # So are the modules that few programs use.
 _SELDOM = (
-    "compiler", "distributions", "einops", "hub", "jit", "mps", "multiprocessing", "onnx",
-    "profiler", "testing", "torch", "xpu",
+    "compiler", "distributions", "einops", "hub", "jit", "multiprocessing", "onnx", "profiler",
+    "testing", "torch",
 )  # fmt: skip
 
 _loaders["einops"] = lambda: _importlib.import_module("gradwalk.einops").register()
@@ -243,6 +243,8 @@ def __getattr__(name: str) -> _Any:
         from gradwalk.tensors.foreach import foreach
 
         return foreach(name.removeprefix("_foreach_"))
+    if name in ("mps", "xpu"):
+        return _importlib.import_module("gradwalk.backends.absent")
     if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
         return getattr(Tensor, name)  # in-place methods as functions: relu_(x), exp_(x)
     if name not in _INSIDE:

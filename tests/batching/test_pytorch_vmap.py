@@ -31,8 +31,7 @@ REFUSED = {
          "quantile", "scatter_reduce"), NUMBERS,
     ),
     **dict.fromkeys(
-        ("nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
-         "nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss"), NUMBERS,
+        ("nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d"), NUMBERS,
     ),
     **dict.fromkeys(("as_strided", "as_strided_copy"), MEMORY),
     **dict.fromkeys(

@@ -29,7 +29,7 @@ class Dataset:
     (2, 4)
     """
 
-    __class_getitem__ = classmethod(GenericAlias)  # Dataset[int], as annotations and bases
+    __class_getitem__: Any = classmethod(GenericAlias)  # Dataset[int], as annotations and bases
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no __getitem__")

@@ -24,7 +24,7 @@ class Sampler:
     epoch in the same order after a restart.
     """
 
-    __class_getitem__ = classmethod(GenericAlias)  # Sampler[int], as annotations and bases
+    __class_getitem__: Any = classmethod(GenericAlias)  # Sampler[int], as annotations and bases
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} defines no __iter__")

@@ -71,7 +71,7 @@ class Pickler:
         """An ndarray as NumPy pickles it: an empty one, and then what it holds."""
         if value.dtype.kind not in "biufcSU":
             raise TypeError(f"{name} holds {value.dtype}, which is not numbers or text")
-        make = value.__reduce__()[0]
+        make: Any = value.__reduce__()[0]
         self.named(make.__module__, make.__name__)
         self.parts.append(b"(")
         self.named("numpy", "ndarray")

@@ -446,8 +446,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
         raise OperandError(f"pad: mode {mode!r} takes no value")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise OperandError(
-            f"pad needs (before, after) pairs for at most {input.ndim} dimension(s), got "
-            f"{tuple(pad)}"
+            f"pad needs (before, after) pairs, at most {input.ndim} of them, not {tuple(pad)}"
         )
     widths = [(0, 0)] * input.ndim
     for i in range(len(pad) // 2):

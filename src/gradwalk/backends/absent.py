@@ -1,4 +1,4 @@
-"""Accelerators that are not used here, Intel's and Apple's: programs ask whether they are there.
+"""Accelerators that are not used here, `xpu` and `mps`: programs ask whether they are there.
 
 >>> import gradwalk as gw
 >>> gw.xpu.is_available(), gw.mps.device_count()
