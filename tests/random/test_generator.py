@@ -343,7 +343,7 @@ def test_the_search_for_devices_leaves_the_random_states_of_a_program() -> None:
 
 
 def test_an_attention_compiles_under_the_stream_of_pytorch() -> None:
-    """A compiled function refuses to draw from that stream; an attention without dropout does not."""
+    """A compiled function refuses to draw from that stream; here it draws nothing."""
     gw.manual_seed(0, like="torch")
     layer = gw.nn.MultiheadAttention(8, 2, batch_first=True)
     x = gw.randn(3, 5, 8)
