@@ -5,6 +5,7 @@ Every line is evaluated with `torch` standing for either library, and must give 
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from types import ModuleType
@@ -112,6 +113,7 @@ LINES = """
     torch.func.jacfwd(torch.sin, randomness="same")(x[0])[0].tolist()
     torch.utils.data.Dataset[int] is not None, torch.utils.data.Sampler[list[int]] is not None
     torch.equal(x, x.clone()), torch.allclose(x, x + 1e-9), torch.is_tensor(x), torch.numel(x)
+    ["fused" in inspect.signature(getattr(torch.optim, n)).parameters for n in ("AdamW", "Muon")]
     isinstance(torch.compile(torch.nn.Linear(2, 1), backend="eager")._orig_mod, torch.nn.Linear)
     [v.tolist() for v in torch._foreach_add([x, x[0]], [x, x[1]], alpha=2)]
     [v.tolist() for v in torch._foreach_mul([x, x[0]], 3)], torch._foreach_norm([x, x[0]])[1]
@@ -135,7 +137,9 @@ def value_of(line: str, torch: ModuleType) -> Any:
     x = torch.tensor([[1.0, 2.0, 3.0], [6.0, 5.0, 4.0]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return rounded(eval(line, {"torch": torch, "x": x, "y": x.flip(1), "math": math}))
+        return rounded(
+            eval(line, {"torch": torch, "x": x, "y": x.flip(1), "math": math, "inspect": inspect})
+        )
 
 
 def rounded(value: Any) -> Any:

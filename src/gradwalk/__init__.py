@@ -240,7 +240,7 @@ def __getattr__(name: str) -> _Any:
     if name in _SELDOM:
         return _importlib.import_module(f"gradwalk.{name}")
     if name.startswith("_foreach_") and hasattr(Tensor, name.removeprefix("_foreach_")):
-        from gradwalk.tensors.foreach import foreach
+        from gradwalk.utils.foreach import foreach
 
         return foreach(name.removeprefix("_foreach_"))
     if name in ("mps", "xpu"):

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -325,3 +327,26 @@ def test_seeds() -> None:
     assert gw.Generator("cuda").device.type == "cuda"  # the numbers are the same everywhere
     with pytest.raises(ValueError, match="no device 'gpu'"):
         gw.Generator("gpu")
+
+
+def test_the_search_for_devices_leaves_the_random_states_of_a_program() -> None:
+    """It imports JAX, whose import may draw from NumPy's global generator."""
+    program = (
+        "import random, numpy as np, gradwalk as gw\n"
+        "np.random.seed(1), random.seed(1)\n"
+        "gw.cuda.is_available()\n"
+        "drawn = np.random.rand(), random.random()\n"
+        "np.random.seed(1), random.seed(1)\n"
+        "assert drawn == (np.random.rand(), random.random())\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_an_attention_compiles_under_the_stream_of_pytorch() -> None:
+    """A compiled function refuses to draw from that stream; here it draws nothing."""
+    gw.manual_seed(0, like="torch")
+    layer = gw.nn.MultiheadAttention(8, 2, batch_first=True)
+    x = gw.randn(3, 5, 8)
+    compiled = gw.compile(lambda x: layer(x, x, x)[0], backend="numpy")
+    np.testing.assert_allclose(compiled(x).detach(), layer(x, x, x)[0].detach(), rtol=1e-5)
+    gw.manual_seed(0, like="gradwalk")

@@ -166,11 +166,15 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
-        **unused: Any,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,  # programs look for this name before they pass it
     ) -> None:
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad,
-            maximize=maximize, decoupled_weight_decay=True, **unused,
+            maximize=maximize, foreach=foreach, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
         )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradwalk.nn import functional, init
 from gradwalk.nn.constructors import on_device
 from gradwalk.nn.layers.linear import Linear
@@ -127,7 +129,8 @@ class MultiheadAttention(Module):
             need_weights=need_weights,
         )
         out = self.out_proj(out)
-        if isinstance(default_generator.stream, MersenneStream) and out._array.ndim == 3:
+        eager = isinstance(out._array, np.ndarray)
+        if eager and isinstance(default_generator.stream, MersenneStream):
             # PyTorch leaves time first in memory, the order in which dropout draws after it.
             out = out.transpose(0, 1).contiguous().transpose(0, 1)
         if weights is not None and average_attn_weights:
