@@ -31,6 +31,17 @@ class IncompatibleKeys(NamedTuple):
         )
 
 
+class Loading(OrderedDict[str, Any]):
+    """A copy of a state dict, which hooks and modules may change, and what is to be written."""
+
+    def __init__(self, given: Mapping[str, Any], assign: bool = False) -> None:
+        super().__init__(given)
+        self.assign = assign
+        self.known: set[str] = set()
+        self.read: set[str] = set()  # the prefixes of modules
+        self.writes: list[Callable[[], None]] = []
+
+
 EXTRA = "_extra_state"  # PyTorch's key of get_extra_state's result
 
 
@@ -55,6 +66,8 @@ def collect(
 ) -> OrderedDict[str, Any]:
     """Add the state of a module and its submodules to `state`, in PyTorch's order."""
     module._run_hooks("before_state", module, prefix, keep_vars)
+    if (versions := getattr(state, "_metadata", None)) is not None:
+        versions[prefix[:-1]] = {"version": module._version}
     for name, tensor in _own(module):
         state[prefix + name] = tensor if keep_vars else tensor.detach()
     if _has(module, "get_extra_state"):
@@ -83,37 +96,50 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
         (f"{path}." if path else "", owner)
         for path, owner in module.named_modules(remove_duplicate=False)
     ]
-    hooked = [(prefix, owner) for prefix, owner in modules if owner._hooks is not None]
-    if hooked:
-        given = OrderedDict(given)  # hooks may change it
-        for prefix, owner in hooked:
-            owner._run_hooks("before_load", owner, given, prefix, {}, strict, *keys, problems)
-    known: set[str] = set()
-    writes: list[Callable[[], None]] = []
+    hooked = [owner for _, owner in modules if owner._hooks is not None]
+    versions = getattr(given, "_metadata", {})
+    loading = Loading(given, assign)
     for prefix, owner in modules:
-        for name, tensor in _own(owner):
-            known.add(prefix + name)
-            array = _array(prefix + name, tensor, given, keys.missing_keys, problems)
-            if array is not None:
-                value = given[prefix + name] if assign else None
-                writes.append(partial(_write, owner, name, tensor, array, value))
-    for prefix, owner in modules:
-        if _has(owner, "get_extra_state") or _has(owner, "set_extra_state"):
-            known.add(prefix + EXTRA)
-            if prefix + EXTRA in given:
-                writes.append(partial(owner.set_extra_state, given[prefix + EXTRA]))
-            else:
-                keys.missing_keys.append(prefix + EXTRA)
-    keys.unexpected_keys.extend(name for name in given if name not in known)
-    excusable = any(owner._hooks_of("after_load") for _, owner in hooked)
+        local = dict(versions.get(prefix[:-1], {}))
+        owner._load_from_state_dict(loading, prefix, local, strict, *keys, problems)
+    # A module that reads its part in another way also knows which names are its own.
+    own_way = tuple({prefix for prefix, _ in modules} - loading.read)
+    keys.unexpected_keys.extend(
+        name for name in loading if name not in loading.known and not name.startswith(own_way)
+    )
+    excusable = any(owner._hooks_of("after_load") for owner in hooked)
     _judge(module, problems, keys, strict and not excusable, "nothing was changed")
-    for write in writes:
+    for write in loading.writes:
         write()
     if excusable:
-        for _, owner in reversed(hooked):  # from the inside out
+        for owner in reversed(hooked):  # from the inside out
             owner._run_hooks("after_load", owner, keys)
         _judge(module, [], keys, strict, "the names that fit were loaded")
     return keys
+
+
+def read(module: Any, given: Any, prefix: str, missing: list[str], problems: list[str]) -> None:
+    """Check the part of a state dict that is one module's own, and note what to write.
+
+    A program may also call this of a module alone, with a plain dict: then it is written at once.
+    """
+    loading = given if isinstance(given, Loading) else Loading(given)
+    loading.read.add(prefix)
+    for name, tensor in _own(module):
+        loading.known.add(prefix + name)
+        array = _array(prefix + name, tensor, loading, missing, problems)
+        if array is not None:
+            value = loading[prefix + name] if loading.assign else None
+            loading.writes.append(partial(_write, module, name, tensor, array, value))
+    if _has(module, "get_extra_state") or _has(module, "set_extra_state"):
+        loading.known.add(prefix + EXTRA)
+        if prefix + EXTRA in loading:
+            loading.writes.append(partial(module.set_extra_state, loading[prefix + EXTRA]))
+        else:
+            missing.append(prefix + EXTRA)
+    if loading is not given:
+        for write in loading.writes:
+            write()
 
 
 def _judge(
