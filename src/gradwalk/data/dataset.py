@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ class Dataset:
     >>> (Squares() + Squares())[5]
     (2, 4)
     """
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # annotations name what is inside
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no __getitem__")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from types import GenericAlias
 from typing import Any
 
 from gradwalk.data.collate import default_collate
@@ -44,6 +45,8 @@ class DataLoader:
     >>> [b.tolist() for b in resumed] == [b.tolist() for b in batches]
     True
     """
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # annotations name what is inside
 
     def __init__(
         self,

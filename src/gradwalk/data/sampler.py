@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import cycle, islice
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ class Sampler:
     A random sampler also writes `state_dict` and `load_state_dict`, so that a loader can finish an
     epoch in the same order after a restart.
     """
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # annotations name what is inside
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} defines no __iter__")
