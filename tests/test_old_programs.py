@@ -57,6 +57,20 @@ LINES = """
     [len(torch.utils.data.DistributedSampler(range(7), 3, r)) for r in range(3)]
     torch.utils.hooks.RemovableHandle.__name__, torch.utils.dlpack.from_dlpack(x).tolist()
     torch.nn.attention.SDPBackend.MATH.name, torch.typename(torch.ones(1, dtype=torch.int64))
+    torch.fx.wrap("name"), torch._assert(x.ndim == 2, "a matrix"), torch._check(x.ndim == 2)
+    torch.jit.isinstance([x], list[torch.Tensor]), torch.jit.isinstance([1], list[torch.Tensor])
+    torch.jit.isinstance({"a": 1}, dict[str, int]), torch.jit.isinstance((x, 1), tuple[int, int])
+    torch.jit.isinstance(None, int | None), torch.jit._script_if_tracing(len)([1, 2])
+    torch.hub.HASH_REGEX.search("net-12ab.pth").group(1), torch.hub._get_torch_home()
+    torch.onnx.is_in_onnx_export(), torch.serialization.DEFAULT_PROTOCOL
+    torch.distributed.ProcessGroup.__name__, torch.distributed.get_rank.__name__
+    torch._C._log_api_usage_once("event"), torch._C._get_tracing_state()
+    torch._C._are_functorch_transforms_active(), torch.compiler.is_compiling()
+    torch.clone(x, memory_format=torch.preserve_format).tolist()
+    np.arctan2(x, 2).tolist(), np.arctan2(x, 2).dtype == x.dtype, np.modf(x)[1].tolist()
+    [c[int] is not None for c in (torch.utils.data.Dataset, torch.utils.data.Sampler)]
+    torch.utils.data.DataLoader[int] is not None, torch.utils.data.Subset[int] is not None
+    list(nn.Linear(1, 1).state_dict()._metadata.items())
 """
 
 
@@ -71,7 +85,7 @@ def value_of(line: str, torch: ModuleType) -> Any:
         importlib.import_module(f"{torch.__name__}.{name}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return plain(eval(line, {"torch": torch, "nn": torch.nn, "x": x}))
+        return plain(eval(line, {"torch": torch, "nn": torch.nn, "x": x, "np": np}))
 
 
 def plain(value: Any) -> Any:

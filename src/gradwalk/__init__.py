@@ -2,6 +2,7 @@
 
 import builtins as _builtins
 import importlib as _importlib
+import sys as _sys
 from math import e, inf, nan, pi
 
 from numpy import dtype, iinfo, newaxis
@@ -32,6 +33,10 @@ from gradwalk import signal as signal
 from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
+from gradwalk.utils import _C as _utils_C
+from gradwalk.utils import fx as _utils_fx
+from gradwalk.utils import serialization as _utils_serialization
+from gradwalk.utils.asserting import _assert as _assert, _check as _check
 from gradwalk import version as version
 from gradwalk.backends import (
     are_deterministic_algorithms_enabled,
@@ -218,6 +223,11 @@ _SELDOM = (
     "testing", "torch",
 )  # fmt: skip
 
+# PyTorch has these at the top.
+_C, fx, serialization = _utils_C, _utils_fx, _utils_serialization
+_sys.modules["gradwalk._C"], _sys.modules["gradwalk.fx"] = _C, fx
+_sys.modules["gradwalk.serialization"] = serialization
+
 _loaders["einops"] = lambda: _importlib.import_module("gradwalk.einops").register()
 _loaders["kernels"] = lambda: _importlib.import_module("gradwalk.compiler.eager_kernels")
 _loaders["torch"] = lambda: _importlib.import_module("gradwalk.torch.guest")
@@ -239,10 +249,11 @@ def __getattr__(name: str) -> _Any:
         return _bfloat16()
     if name in _SELDOM:
         return _importlib.import_module(f"gradwalk.{name}")
-    if name.startswith("_foreach_") and hasattr(Tensor, name.removeprefix("_foreach_")):
-        from gradwalk.utils.foreach import foreach
+    if name.startswith("_foreach_"):
+        from gradwalk.utils import _foreach_utils
 
-        return foreach(name.removeprefix("_foreach_"))
+        if (function := _foreach_utils.find(name)) is not None:
+            return function
     if name in ("mps", "xpu"):
         return _importlib.import_module("gradwalk.backends.absent")
     if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):

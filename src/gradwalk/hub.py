@@ -10,6 +10,7 @@ FileNotFoundError: gradwalk downloads nothing. Fix: save https://example.com/wei
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlparse
@@ -21,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 _dir: str | None = None
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # in names of files, as in resnet18-f37072fd.pth
 
 
 def get_dir() -> str:
@@ -28,9 +30,12 @@ def get_dir() -> str:
 
     It is `$TORCH_HOME/hub`, or `~/.cache/torch/hub`, unless `set_dir` was called.
     """
+    return _dir or str(Path(_get_torch_home()) / "hub")
+
+
+def _get_torch_home() -> str:
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    home = Path(os.environ.get("TORCH_HOME", f"{cache}/torch")).expanduser()
-    return _dir or str(home / "hub")
+    return str(Path(os.environ.get("TORCH_HOME", f"{cache}/torch")).expanduser())
 
 
 def set_dir(d: str | Path) -> None:

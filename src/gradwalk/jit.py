@@ -12,15 +12,19 @@ tensor([2., 2.])
 
 from __future__ import annotations
 
+import builtins
+import typing
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from types import UnionType
+from typing import Any, Final, NoReturn, Union, get_args, get_origin
 
 from gradwalk.nn.module import Module
+from gradwalk.ops.core.longer_paths import longer_paths as _longer_paths
 
 __all__ = [
-    "Final", "ScriptModule", "annotate", "export", "freeze", "ignore", "is_scripting",
-    "is_tracing", "load", "optimize_for_inference", "save", "script", "script_method", "trace",
-    "unused",
+    "Final", "ScriptModule", "annotate", "export", "freeze", "ignore", "interface",
+    "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference", "save", "script",
+    "script_method", "trace", "unused",
 ]  # fmt: skip
 
 
@@ -39,6 +43,11 @@ def trace(func: Any, *example_inputs: Any, **options: Any) -> Any:
 
 
 script_method = export = freeze = optimize_for_inference = script
+interface = _overload_method = _script_if_tracing = script
+# What `jit.annotations` has for annotations.
+Dict, List, Optional, Tuple = typing.Dict, typing.List, typing.Optional, typing.Tuple  # noqa: UP006
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
+_longer_paths(__name__, "annotations")
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:
@@ -66,6 +75,27 @@ def is_scripting() -> bool:
 
 
 is_tracing = is_scripting
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether the object is of a type, which may say what its containers hold.
+
+    >>> import gradwalk as gw
+    >>> gw.jit.isinstance([gw.ones(1)], list[gw.Tensor]), gw.jit.isinstance([1], list[gw.Tensor])
+    (True, False)
+    """
+    origin, inner = get_origin(target_type), get_args(target_type)
+    if origin is Union or origin is UnionType:
+        return any(isinstance(obj, one) for one in inner)
+    if origin is None:
+        return builtins.isinstance(obj, target_type)
+    if not builtins.isinstance(obj, origin):
+        return False
+    if origin is dict:
+        return all(isinstance(k, inner[0]) and isinstance(v, inner[1]) for k, v in obj.items())
+    if origin is tuple and inner[-1:] != (...,):
+        return len(obj) == len(inner) and all(map(isinstance, obj, inner))
+    return all(isinstance(entry, inner[0]) for entry in obj)
 
 
 def save(*args: Any, **options: Any) -> NoReturn:

@@ -12,10 +12,14 @@ from typing import Any
 from gradwalk.distributed.processes import get_world_size, init
 
 __all__ = [
-    "ReduceOp", "all_gather", "all_gather_object", "all_reduce", "broadcast",
+    "ProcessGroup", "ReduceOp", "all_gather", "all_gather_object", "all_reduce", "broadcast",
     "broadcast_object_list", "get_backend", "init_process_group", "is_available",
     "is_nccl_available", "new_group", "reduce",
 ]  # fmt: skip
+
+
+class ProcessGroup:
+    """What annotations name: some of the processes of a job. No function here makes one."""
 
 
 class ReduceOp(Enum):

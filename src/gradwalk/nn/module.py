@@ -50,9 +50,8 @@ class Module(_hooks.ModuleHooks):
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
 
-    _version: int = 1  # of what `state_dict` holds, for a subclass's `_load_from_state_dict`
-
     training: bool
+    _version: int = 1  # of the format of a state dict; a subclass counts it up
 
     def __init__(self) -> None:
         if state.here.tracer is not None:
@@ -360,14 +359,24 @@ class Module(_hooks.ModuleHooks):
         dtype, where, _ = read_to(args, keywords)
         if dtype is not None and not is_floating(dtype):
             raise TypeError(f"a module can only be moved to a floating-point dtype, not {dtype}")
-        for tensor in self._tensors():
-            kind = dtype if tensor.is_floating_point() else None
-            moved = tensor.detach().to(kind, device=where)
+        return self._apply(lambda t: t.to(dtype if t.is_floating_point() else None, device=where))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Replace parameters, buffers and gradients by what `fn` makes of them, modules inside
+        first. A subclass may override it, to move or compute more.
+        """
+        if recurse:
+            for module in Module.children(self):
+                module._apply(fn)
+        for tensor in (*self._parameters.values(), *self._buffers.values()):
+            if tensor is None:
+                continue
+            moved = fn(tensor.detach())
             if moved._array is tensor._array:
                 continue
             grad, tensor._grad = tensor._grad, None
             tensor.data = moved
-            tensor._grad = None if grad is None else grad.detach().to(kind, device=where)
+            tensor._grad = None if grad is None else fn(grad.detach())
         return self
 
     def share_memory(self) -> Self:
@@ -425,6 +434,8 @@ class Module(_hooks.ModuleHooks):
             destination = given.get("destination", destination)
             prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
         state = OrderedDict() if destination is None else destination
+        if destination is None:  # where PyTorch keeps the version of each module's format
+            state._metadata = OrderedDict()  # type: ignore[attr-defined]
         return _state.collect(self, state, prefix, keep_vars)
 
     def load_state_dict(
@@ -438,26 +449,24 @@ class Module(_hooks.ModuleHooks):
         """
         return _state.load(self, state_dict, strict, assign)
 
-    def _save_to_state_dict(
-        self, destination: dict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Add what the module itself holds to `destination`. A subclass may add more."""
         _state.save_own(self, destination, prefix, keep_vars)
 
     def _load_from_state_dict(
         self,
-        state_dict: dict[str, Any],
+        state_dict: Mapping[str, Any],
         prefix: str,
-        local_metadata: Any,
+        local_metadata: dict[str, Any],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load what the module itself holds. A subclass may change `state_dict` before, or load
-        things of its own.
-        """
-        _state.load_own(self, state_dict, prefix, local_metadata, missing_keys, error_msgs)
+        """Read what is this module's own. A subclass may override it, to rename old keys first."""
+        lists = (missing_keys, unexpected_keys, error_msgs)
+        self._run_hooks("before_load", self, state_dict, prefix, local_metadata, strict, *lists)
+        _state.read(self, state_dict, prefix, missing_keys, error_msgs)
 
     def get_extra_state(self) -> Any:
         """Any object that a subclass adds to its `state_dict` as `_extra_state`; write

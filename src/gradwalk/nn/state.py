@@ -31,6 +31,17 @@ class IncompatibleKeys(NamedTuple):
         )
 
 
+class Loading(OrderedDict[str, Any]):
+    """A copy of a state dict, which hooks and modules may change, and what is to be written."""
+
+    def __init__(self, given: Mapping[str, Any], assign: bool = False) -> None:
+        super().__init__(given)
+        self.assign = assign
+        self.known: set[str] = set()
+        self.read: set[str] = set()  # the prefixes of modules
+        self.writes: list[Callable[[], None]] = []
+
+
 EXTRA = "_extra_state"  # PyTorch's key of get_extra_state's result
 
 
@@ -45,7 +56,7 @@ def _own(module: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _has(module: Any, method: str) -> bool:
-    """Whether a subclass overrides a method of Module."""
+    """Whether a subclass overrides get_extra_state or set_extra_state."""
     defined = getattr(type(module), method)
     return getattr(defined, "__module__", "") != "gradwalk.nn.module"
 
@@ -55,8 +66,7 @@ def collect(
 ) -> OrderedDict[str, Any]:
     """Add the state of a module and its submodules to `state`, in PyTorch's order."""
     module._run_hooks("before_state", module, prefix, keep_vars)
-    if isinstance(state, OrderedDict):
-        versions = vars(state).setdefault("_metadata", OrderedDict())
+    if (versions := getattr(state, "_metadata", None)) is not None:
         versions[prefix[:-1]] = {"version": module._version}
     module._save_to_state_dict(state, prefix, keep_vars)
     for name, inner in module._modules.items():
@@ -72,14 +82,6 @@ def save_own(module: Any, state: dict[str, Any], prefix: str, keep_vars: bool) -
         state[prefix + name] = tensor if keep_vars else tensor.detach()
     if _has(module, "get_extra_state"):
         state[prefix + EXTRA] = module.get_extra_state()
-
-
-class _Metadata(dict[str, Any]):
-    """PyTorch's `local_metadata` of one module, and what is known of the whole load."""
-
-    writes: list[Callable[[], None]]  # done when the states of all modules are checked
-    known: set[str]  # names that some module loads
-    assign: bool
 
 
 def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
@@ -99,62 +101,52 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
         (f"{path}." if path else "", owner)
         for path, owner in module.named_modules(remove_duplicate=False)
     ]
-    hooked = [(prefix, owner) for prefix, owner in modules if owner._hooks is not None]
-    given = _copy(given)  # hooks and methods of subclasses may change it
-    for prefix, owner in hooked:
-        owner._run_hooks("before_load", owner, given, prefix, {}, strict, *keys, problems)
+    hooked = [owner for _, owner in modules if owner._hooks is not None]
     versions = getattr(given, "_metadata", {})
-    known: set[str] = set()
-    writes: list[Callable[[], None]] = []
+    loading = Loading(given, assign)
     for prefix, owner in modules:
-        metadata = _Metadata(versions.get(prefix[:-1], {}))
-        metadata.writes, metadata.known, metadata.assign = writes, known, assign
-        before = len(known)
-        owner._load_from_state_dict(given, prefix, metadata, strict, *keys, problems)
-        if len(known) == before and _has(owner, "_load_from_state_dict"):
-            # It loads its names itself, and does not tell which.
-            known.update(name for name in given if name.rpartition(".")[0] == prefix[:-1])
-    keys.unexpected_keys.extend(name for name in given if name not in known)
-    excusable = any(owner._hooks_of("after_load") for _, owner in hooked)
+        local = dict(versions.get(prefix[:-1], {}))
+        owner._load_from_state_dict(loading, prefix, local, strict, *keys, problems)
+    # A module that reads its part in another way also knows which names are its own.
+    own_way = {prefix for prefix, _ in modules} - loading.read
+    keys.unexpected_keys.extend(
+        name
+        for name in loading
+        if name not in loading.known and name[: name.rfind(".") + 1] not in own_way
+    )
+    excusable = any(owner._hooks_of("after_load") for owner in hooked)
     _judge(module, problems, keys, strict and not excusable, "nothing was changed")
-    for write in writes:
+    for write in loading.writes:
         write()
     if excusable:
-        for _, owner in reversed(hooked):  # from the inside out
+        for owner in reversed(hooked):  # from the inside out
             owner._run_hooks("after_load", owner, keys)
         _judge(module, [], keys, strict, "the names that fit were loaded")
     return keys
 
 
-def _copy(given: Mapping[str, Any]) -> OrderedDict[str, Any]:
-    """A copy of a state dict, with the versions of modules that it may have."""
-    copy = OrderedDict(given)
-    if hasattr(given, "_metadata"):
-        copy._metadata = given._metadata  # type: ignore[attr-defined]
-    return copy
+def read(module: Any, given: Any, prefix: str, missing: list[str], problems: list[str]) -> None:
+    """Check the part of a state dict that is one module's own, and note what to write.
 
-
-def load_own(
-    module: Any,
-    given: Mapping[str, Any],
-    prefix: str,
-    metadata: Any,
-    missing: list[str],
-    problems: list[str],
-) -> None:
-    """Check a module's own state, and note what is to be written."""
+    A program may also call this of a module alone, with a plain dict: then it is written at once.
+    """
+    loading = given if isinstance(given, Loading) else Loading(given)
+    loading.read.add(prefix)
     for name, tensor in _own(module):
-        metadata.known.add(prefix + name)
-        array = _array(prefix + name, tensor, given, missing, problems)
+        loading.known.add(prefix + name)
+        array = _array(prefix + name, tensor, loading, missing, problems)
         if array is not None:
-            value = given[prefix + name] if metadata.assign else None
-            metadata.writes.append(partial(_write, module, name, tensor, array, value))
+            value = loading[prefix + name] if loading.assign else None
+            loading.writes.append(partial(_write, module, name, tensor, array, value))
     if _has(module, "get_extra_state") or _has(module, "set_extra_state"):
-        metadata.known.add(prefix + EXTRA)
-        if prefix + EXTRA in given:
-            metadata.writes.append(partial(module.set_extra_state, given[prefix + EXTRA]))
+        loading.known.add(prefix + EXTRA)
+        if prefix + EXTRA in loading:
+            loading.writes.append(partial(module.set_extra_state, loading[prefix + EXTRA]))
         else:
             missing.append(prefix + EXTRA)
+    if loading is not given:
+        for write in loading.writes:
+            write()
 
 
 def _judge(

@@ -276,6 +276,7 @@ from gradwalk.ops.reduce.statistics import trapezoid as trapezoid
 from gradwalk.ops.reduce.statistics import trapezoid as trapz
 from gradwalk.ops.reduce.statistics import var_mean as var_mean
 from gradwalk.ops.reduce.without_nan import nanmedian as nanmedian
+from gradwalk.ops.shape.copies import _clone as clone
 from gradwalk.ops.shape.copies import alias_copy as alias_copy
 from gradwalk.ops.shape.copies import as_strided_copy as as_strided_copy
 from gradwalk.ops.shape.copies import diagonal_copy as diagonal_copy
@@ -339,7 +340,6 @@ from gradwalk.ops.shape.reshaping import cat as concat
 from gradwalk.ops.shape.reshaping import cat as concatenate
 from gradwalk.ops.shape.reshaping import chunk as chunk
 from gradwalk.ops.shape.reshaping import chunk as unsafe_chunk
-from gradwalk.ops.shape.reshaping import clone as clone
 from gradwalk.ops.shape.reshaping import expand as expand
 from gradwalk.ops.shape.reshaping import flatten as flatten
 from gradwalk.ops.shape.reshaping import flip_over as flip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import KW_ONLY
 from dataclasses import InitVar as Option
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
+ParamsT = Iterable[Tensor] | Iterable[Group] | Iterable[tuple[str, Tensor]]  # in annotations
 
 # PyTorch's choices of how a step runs on a device. They change no result and are ignored here;
 # state dicts contain them, as PyTorch's do.
@@ -77,8 +79,7 @@ class Optimizer(OptimizerHooks):
                 f"{type(params).__name__}. Fix: put it in a list."
             )
         self.made_at = source_line(*caller())  # for tools that report where a rate was set
-        self.defaults = {name: _number(value) for name, value in defaults.items()}
-        _check(self.defaults)
+        self.defaults = self._options(defaults)
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
         listed = list(params)
@@ -118,9 +119,19 @@ class Optimizer(OptimizerHooks):
                 raise ValueError("a parameter is in the optimizer twice: it would be moved twice")
             taken.add(id(parameter))
         group["params"] = parameters
-        group = {k: _number(v) for k, v in group.items()}
-        _check(group)
-        self.param_groups.append(group)
+        self.param_groups.append(self._options(group))
+
+    def _is_foreign(self) -> bool:
+        """Whether a program defines this optimizer: ours write `update`, or keep a flat state."""
+        return type(self).update is Optimizer.update and not self._flat_state
+
+    def _options(self, options: Group) -> Group:
+        """Options as they are kept: of our optimizers numbers, which must make sense."""
+        if self._is_foreign():
+            return dict(options)
+        options = {name: _number(value) for name, value in options.items()}
+        _check(options)
+        return options
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear all gradients."""
@@ -270,18 +281,40 @@ class Optimizer(OptimizerHooks):
                     f"this optimizer has {len(group['params'])}"
                 )
             parameters |= {str(k): p for k, p in zip(saved["params"], group["params"])}
-            options = {k: _number(_like(group.get(k), v)) for k, v in saved.items()}
-            groups.append({**group, **options, "params": group["params"]})
-            _check(groups[-1])
-        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+            options = {k: _like(group.get(k), v) for k, v in saved.items() if k != "params"}
+            groups.append(self._options({**group, **deepcopy(options)}))
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        loaded = self._as_saved if self._is_foreign() else self._loaded
         for key, kept in state_dict["state"].items():
             parameter = parameters.get(str(key))  # JSON turns the positions into text
+            if parameter is None and not str(key).isdigit():  # an entry of the program's own
+                state[key] = kept
+                continue
             if parameter is None:
                 raise ValueError(f"the saved state has an entry {key!r} that no group lists")
-            state[parameter] = {name: self._loaded(v, parameter, name) for name, v in kept.items()}
-        self.param_groups = groups
-        self.state = state
+            state[parameter] = {name: loaded(v, parameter, name) for name, v in kept.items()}
+        self.__setstate__({"state": state, "param_groups": groups})
         self._run_hooks("after_load")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what was loaded, copied or unpickled. A subclass may override it, to add the
+        options that older versions of itself did not save.
+        """
+        self.__dict__.update(state)
+
+    def _as_saved(self, value: Any, parameter: Tensor, name: str) -> Any:
+        """One saved entry for an optimizer that a program defines: tensors in the parameter's
+        dtype, but steps, whatever their shape, also in containers."""
+        if isinstance(value, dict):
+            return {k: self._as_saved(v, parameter, k) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)([self._as_saved(v, parameter, name) for v in value])
+        if not (isinstance(value, np.ndarray) or hasattr(value, "detach")):
+            return value
+        array = as_array(value)
+        if name != "step" and parameter.is_floating_point():
+            array = array.astype(parameter.dtype)
+        return wrap(np.array(array)).to(parameter.device)
 
     def _loaded(self, value: Any, parameter: Tensor, name: str) -> Any:
         """One saved entry as this optimizer keeps it: steps as numbers, the rest as tensors."""

@@ -382,7 +382,15 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         op = op_of_ufunc(ufunc)
         if method == "__call__" and op is not None and not keywords:
             return op(*inputs)
-        return NotImplemented
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        if "out" in keywords or any(tensor.requires_grad for tensor in tensors):
+            return NotImplemented
+        # Another function of NumPy's kind, SciPy's for example: no gradient is to flow through it.
+        arrays = [x.numpy() if isinstance(x, Tensor) else x for x in inputs]
+        results = getattr(ufunc, method)(*arrays, **keywords)
+        if isinstance(results, tuple):
+            return tuple(wrap(np.asarray(result)) for result in results)
+        return None if results is None else wrap(np.asarray(results))
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.numpy().__dlpack__(**options)

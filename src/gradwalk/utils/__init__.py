@@ -4,6 +4,7 @@
 >>> from gradwalk.utils.checkpoint import checkpoint
 """
 
+from gradwalk.utils import _pytree as _pytree
 from gradwalk.utils import checkpoint as checkpoint
 from gradwalk.utils import data as data
 from gradwalk.utils import dlpack as dlpack

@@ -39,7 +39,7 @@ class _Reduced(Options):
 class _Loss(_Reduced):
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
-        return self._apply(input, target)
+        return self._computed(input, target)
 
 
 @layer()
@@ -135,7 +135,7 @@ class PoissonNLLLoss(_Reduced):
 
     def forward(self, log_input: Any, target: Any) -> Any:
         """The loss."""
-        return self._apply(log_input, target)
+        return self._computed(log_input, target)
 
 
 @layer(functional.gaussian_nll_loss)
@@ -149,13 +149,13 @@ class GaussianNLLLoss(Options):
 
     def forward(self, input: Any, target: Any, var: Any) -> Any:
         """The loss."""
-        return self._apply(input, target, var)
+        return self._computed(input, target, var)
 
 
 class _PairLoss(_Reduced):
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """The loss."""
-        return self._apply(input1, input2, target)
+        return self._computed(input1, input2, target)
 
 
 @layer(functional.margin_ranking_loss)
@@ -185,7 +185,7 @@ class CosineEmbeddingLoss(_PairLoss):
 class _TripletLoss(Options):
     def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
         """The loss."""
-        return self._apply(anchor, positive, negative)
+        return self._computed(anchor, positive, negative)
 
 
 @layer(functional.triplet_margin_loss)
@@ -251,7 +251,7 @@ class CTCLoss(Options):
 
     def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
         """The loss."""
-        return self._apply(log_probs, targets, input_lengths, target_lengths)
+        return self._computed(log_probs, targets, input_lengths, target_lengths)
 
 
 @layer(functional.linear_cross_entropy, buffers="weight")
@@ -303,7 +303,7 @@ class CosineSimilarity(Options):
 
     def forward(self, x1: Any, x2: Any) -> Any:
         """The cosine of the angle between two vectors."""
-        return self._apply(x1, x2)
+        return self._computed(x1, x2)
 
 
 class PairwiseDistance(Module):

@@ -29,7 +29,7 @@ class Options(Module):
     def _check(self) -> None:
         """Reject options that make no sense; called by the constructor."""
 
-    def _apply(self, *inputs: Any) -> Any:
+    def _computed(self, *inputs: Any) -> Any:
         options = {name: getattr(self, name) for name in self._options}
         return self._function(*inputs, **options)
 
@@ -43,7 +43,7 @@ class OneInput(Options):
 
     def forward(self, input: Any) -> Any:
         """The function of the input and the options."""
-        return self._apply(input)
+        return self._computed(input)
 
 
 @dataclass_transform(eq_default=False)

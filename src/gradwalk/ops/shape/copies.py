@@ -64,3 +64,9 @@ view_copy = _copied("view", reshape_to)
 # Names of pieces that may be changed in place each on its own, which here all pieces may.
 unsafe_chunk = public(names="unsafe_chunk", method=True, out=False)(chunk)
 unsafe_split = public(names="unsafe_split", method=split_method, out=False)(split)
+
+
+@public(names="clone")
+def _clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy that gradients flow through; a memory format is a hint, and changes nothing."""
+    return clone(input)

@@ -18,7 +18,7 @@ from gradwalk.graph.abstract import is_array
 from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import check_cast, result_dtype
 from gradwalk.ops.core.op import Op, Shape, define
-from gradwalk.ops.core.public import FUNCTION, other_names, public
+from gradwalk.ops.core.public import other_names, public
 from gradwalk.ops.core.signature import OperandError
 
 P = ParamSpec("P")
@@ -134,7 +134,6 @@ clone = define(
     shape=lambda x: x,
     linear=True,
     doc="A copy that gradients flow through.",
-    **FUNCTION,
 )
 alias = define("alias", lambda x: x, vjp=[1], shape=lambda x: x, linear=True, view=True)
 
