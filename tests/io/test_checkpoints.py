@@ -179,3 +179,38 @@ def test_what_needs_code_is_refused_with_its_place(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match=words):
             gw.save(thing, path)
     assert not any(tmp_path.iterdir())
+
+
+class Call:
+    """In a pickle, a call of a function; then a state is set, if there is one."""
+
+    def __init__(self, function: Any, *arguments: Any, state: Any = None) -> None:
+        self.reduced = (function, arguments) if state is None else (function, arguments, state)
+
+    def __reduce__(self) -> Any:
+        return self.reduced
+
+
+REBUILT = np.array([1.0]).__reduce__()[0]
+HOSTILE = {
+    # NumPy would take the bytes of an array of this dtype for pointers.
+    "flags": Call(np.dtype, "f8", False, True, state=(3, "<", None, None, None, -1, -1, 5)),
+    "size": Call(np.dtype, "S8", False, True, state=(3, "|", None, None, None, 800, 1, 0)),
+    "fields": Call(np.dtype, "f8", False, True, state=(3, "<", None, ("a",), {}, -1, -1, 0)),
+    "memory that was never written": Call(np.ndarray, (10,)),
+    "a class of NumPy's": Call(REBUILT, np.matrix, (0,), b"b"),
+    "too few bytes": Call(
+        REBUILT, np.ndarray, (0,), b"b", state=(1, (1000,), np.dtype("f8"), False, b"12345678")
+    ),
+    "a negative size": Call(
+        REBUILT, np.ndarray, (0,), b"b", state=(1, (-5,), np.dtype("f8"), False, b"")
+    ),
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
+def test_arrays_that_lie_are_refused(tmp_path: Path, hostile: Any) -> None:
+    path = tmp_path / "data.pt"
+    torch.save({"a": hostile}, path)
+    with pytest.raises(gw.io.FileError, match="cannot be loaded"):
+        gw.load(path)

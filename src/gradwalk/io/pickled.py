@@ -30,9 +30,12 @@ class PickleRefused(ValueError):
     """A pickle asks for something that is not data."""
 
 
+_ARRAY = object()  # stands for NumPy's class, which a pickle names and must not call
+
+
 def _new_array(kind: Any, *rest: Any) -> Any:
     """The empty array that a pickle of NumPy's begins with."""
-    if kind is not np.ndarray:
+    if kind is not _ARRAY:
         raise PickleRefused(f"it has an array of type {kind!r:.60}")
     return np.empty(0)
 
@@ -49,10 +52,25 @@ def _array_scalar(dtype: Any, content: Any) -> Any:
     return np.frombuffer(content, dtype, 1)[0]
 
 
+def _note_versions(state: Any, versions: Any) -> None:
+    """Keep what a state dict notes of its modules; nothing else has a use."""
+    if isinstance(versions, dict) and all(isinstance(each, dict) for each in versions.values()):
+        state._metadata = versions
+
+
 def _fill(made: Any, state: Any) -> None:
-    """Give a new array its numbers, or a new dtype its order of bytes."""
+    """Give a new array its numbers, or a new dtype its order of bytes.
+
+    NumPy trusts the size and the flags of a dtype, and some flags make pointers of bytes: they must
+    be those of the dtype itself.
+    """
     if isinstance(made, np.dtype):
-        plain = isinstance(state, tuple) and len(state) == 8 and state[2:5] == (None, None, None)
+        own = {"U": (made.itemsize, 4, 8), "S": (made.itemsize, 1, 0)}.get(made.kind, (-1, -1, 0))
+        plain = (
+            isinstance(state, tuple)
+            and state[:1] + state[2:] == (3, None, None, None, *own)
+            and state[1] in ("<", ">", "|", "=")
+        )
     else:
         plain = (
             isinstance(state, tuple)
@@ -76,7 +94,7 @@ KNOWN: dict[str, Any] = {
     "__builtin__.complex": complex,
     "builtins.bytes": lambda: b"",
     "__builtin__.bytes": lambda: b"",
-    "numpy.ndarray": np.ndarray,
+    "numpy.ndarray": _ARRAY,
     "numpy.dtype": _array_dtype,
     "numpy.core.multiarray._reconstruct": _new_array,
     "numpy._core.multiarray._reconstruct": _new_array,
@@ -146,12 +164,10 @@ def unpickled(file: IO[bytes], known: dict[str, Any], storage: Callable[[Any], A
             state = stack.pop()
             if isinstance(stack[-1], (np.ndarray, np.dtype)):
                 _fill(stack[-1], state)
-            elif not isinstance(stack[-1], OrderedDict) or not isinstance(state, dict):
+            elif isinstance(stack[-1], OrderedDict) and isinstance(state, dict):
+                _note_versions(stack[-1], state.get("_metadata"))
+            else:
                 raise PickleRefused(f"it sets attributes of a {type(stack[-1]).__name__}")
-            # A state dict notes the versions of its modules here. Nothing else has a use.
-            versions = state.get("_metadata")
-            if isinstance(versions, dict) and all(isinstance(v, dict) for v in versions.values()):
-                stack[-1]._metadata = versions  # type: ignore[attr-defined]
         elif name == "BINPERSID":
             stack.append(storage(stack.pop()))
         elif name not in _NOTHING:

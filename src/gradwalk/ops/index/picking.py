@@ -297,14 +297,15 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         raise TypeError(f"one_hot takes integers, not {input.dtype}")
     if traces.on and num_classes > 0:
         return cast(equal(_checked(input, num_classes), np.arange(num_classes)), dtype=int64)
-    numbers = concrete(input, "one_hot without num_classes") if num_classes < 0 else numbers_of(input)
     if num_classes < 0:
+        numbers = concrete(input, "one_hot without num_classes")
         if not numbers.size:
             raise ValueError("one_hot of no elements needs num_classes")
         num_classes = int(numbers.max()) + 1
-    if numbers is not None and numbers.size and not 0 <= numbers.min() <= numbers.max() < num_classes:
+    known = numbers_of(input)
+    if known is not None and known.size and not 0 <= known.min() <= known.max() < num_classes:
         raise ValueError(
             f"one_hot: class indices must be in [0, {num_classes}), found "
-            f"{numbers.min()} to {numbers.max()}"
+            f"{known.min()} to {known.max()}"
         )
     return cast(equal(unsqueeze(input, -1), np.arange(num_classes)), dtype=int64)
