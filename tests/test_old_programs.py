@@ -57,7 +57,7 @@ LINES = """
     [len(torch.utils.data.DistributedSampler(range(7), 3, r)) for r in range(3)]
     torch.utils.hooks.RemovableHandle.__name__, torch.utils.dlpack.from_dlpack(x).tolist()
     torch.nn.attention.SDPBackend.MATH.name, torch.typename(torch.ones(1, dtype=torch.int64))
-    torch.fx.wrap("name"), torch._assert(x.ndim == 2, "a matrix"), torch._check(x.ndim == 2)
+    torch.fx.wrap("len"), torch._assert(x.ndim == 2, "a matrix"), torch._check(x.ndim == 2)
     torch.jit.isinstance([x], list[torch.Tensor]), torch.jit.isinstance([1], list[torch.Tensor])
     torch.jit.isinstance({"a": 1}, dict[str, int]), torch.jit.isinstance((x, 1), tuple[int, int])
     torch.jit.isinstance(None, int | None), torch.jit._script_if_tracing(len)([1, 2])

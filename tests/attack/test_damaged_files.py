@@ -426,7 +426,7 @@ def test_the_limit_of_tensors_can_be_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "some"
-    state = {f"x{i}": np.full(1, i) for i in range(20)}
+    state = {f"x{i}": gw.full((1,), i) for i in range(20)}
     gw.save(state, path)
     with pytest.raises(FileError, match="most_tensors="):
         gw.load(path, most_tensors=19)

@@ -469,9 +469,7 @@ class Module(_hooks.ModuleHooks):
         _state.read(self, state_dict, prefix, missing_keys, error_msgs)
 
     def get_extra_state(self) -> Any:
-        """Any object that a subclass adds to its `state_dict` as `_extra_state`; write
-        `set_extra_state` too.
-        """
+        """An object that a subclass adds to its `state_dict`; it writes `set_extra_state` too."""
         raise NotImplementedError(f"{type(self).__name__} has no extra state")
 
     def set_extra_state(self, state: Any) -> None:

@@ -115,7 +115,7 @@ def fmax(input: Any, other: Any) -> Any:
     """The larger, element by element; NaN only where both are.
 
     >>> import gradwalk as gw
-    >>> gw.fmax(gw.tensor([1.0, float("nan")]), gw.tensor([2.0, 3.0]))
+    >>> gw.fmax(gw.tensor([1.0, gw.nan]), gw.tensor([2.0, 3.0]))
     tensor([2., 3.])
     """
     return where((input >= other) | isnan(other), input, other)
