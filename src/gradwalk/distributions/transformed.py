@@ -10,11 +10,13 @@ from gradwalk.distributions import constraints
 from gradwalk.distributions.categorical import _Choice
 from gradwalk.distributions.counts import _Odds, inside
 from gradwalk.distributions.distribution import Distribution, one_of, sum_rightmost
+from gradwalk.distributions.independent import Independent
 from gradwalk.distributions.location_scale import Normal
 from gradwalk.distributions.transforms import (
     ComposeTransform,
     ExpTransform,
     SigmoidTransform,
+    StickBreakingTransform,
     Transform,
 )
 from gradwalk.tensors.tensor import Tensor
@@ -34,14 +36,18 @@ class TransformedDistribution(Distribution):
     def __init__(
         self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None
     ) -> None:
-        self.base_dist = base_distribution
-        self.has_rsample = base_distribution.has_rsample
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(transform, Transform) for transform in self.transforms):
             raise ValueError("TransformedDistribution takes a Transform or a list of them")
-        super().__init__(
-            base_distribution.batch_shape, base_distribution.event_shape, validate_args
-        )
+        together = self._whole.event_dim - len(base_distribution.event_shape)
+        if together > 0:  # a transform of vectors makes one draw of what were several
+            base_distribution = Independent(base_distribution, together)
+        self.base_dist = base_distribution
+        self.has_rsample = base_distribution.has_rsample
+        batch = len(base_distribution.batch_shape)
+        shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
+        shape = self._whole.forward_shape(shape)
+        super().__init__(shape[:batch], shape[batch:], validate_args)
 
     @property
     def _whole(self) -> ComposeTransform:
@@ -64,7 +70,8 @@ class TransformedDistribution(Distribution):
             self._validate_sample(value)
         x = self._whole._inverse(value)
         slope = self._whole.log_abs_det_jacobian(x, value)
-        return self.base_dist.log_prob(x) - sum_rightmost(slope, len(self._event_shape))
+        others = len(self._event_shape) - self._whole.event_dim
+        return self.base_dist.log_prob(x) - sum_rightmost(slope, others)
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -118,6 +125,30 @@ class LogNormal(TransformedDistribution):
 
     def entropy(self) -> Tensor:
         return self.base_dist.entropy() + self.loc
+
+
+class LogisticNormal(TransformedDistribution):
+    """n + 1 probabilities: n normal numbers after `StickBreakingTransform`."""
+
+    arg_constraints: ClassVar = Normal.arg_constraints
+    support: Any = constraints.simplex
+    base_dist: Any
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args)
+        if not base.batch_shape:
+            base = base.expand((1,))
+        super().__init__(base, StickBreakingTransform(), validate_args)
+
+    @property
+    def loc(self) -> Tensor:
+        """The means of the normal numbers."""
+        return self.base_dist.base_dist.loc
+
+    @property
+    def scale(self) -> Tensor:
+        """Their standard deviations."""
+        return self.base_dist.base_dist.scale
 
 
 class _LogitRelaxedBernoulli(_Odds):

@@ -1,4 +1,4 @@
-"""Transforms: functions with an inverse and the logarithm of their slope, element by element."""
+"""Transforms: functions of elements or vectors, their inverses and the logarithm of their slope."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ from collections.abc import Sequence
 from typing import Any
 
 import gradwalk as gw
+from gradwalk.distributions import constraints
+from gradwalk.distributions.distribution import sum_rightmost
 from gradwalk.tensors.tensor import Tensor
 
 
 class Transform:
     """y = f(x), its inverse `inv`, and `log_abs_det_jacobian(x, y)`, the logarithm of |dy/dx|.
 
-    A subclass defines `_call`, `_inverse` and the logarithm. With `cache_size=1` the inverse of the
-    last result is the x it came from, exactly.
+    A subclass defines `_call`, `_inverse` and the logarithm. One of vectors has a `domain` with
+    `event_dim` 1, such as `constraints.real_vector`, and one logarithm for each of them. With
+    `cache_size=1` the inverse of the last result is the x it came from, exactly.
     """
 
     bijective = True
     sign: Any = 1
+    domain: Any = constraints.real
+
+    @property
+    def event_dim(self) -> int:
+        """How many dimensions x has: 0 if the transform works element by element."""
+        dims: int = self.domain.event_dim
+        return dims
+
+    def forward_shape(self, shape: Any) -> tuple[int, ...]:
+        """The shape of y for an x of this shape."""
+        return tuple(shape)
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -66,6 +80,10 @@ class _Inverse(Transform):
         return self.inverse.sign
 
     @property
+    def event_dim(self) -> int:
+        return self.inverse.event_dim
+
+    @property
     def inv(self) -> Transform:
         return self.inverse
 
@@ -93,6 +111,15 @@ class ComposeTransform(Transform):
     def sign(self) -> Any:
         return math.prod(part.sign for part in self.parts)
 
+    @property
+    def event_dim(self) -> int:
+        return max((part.event_dim for part in self.parts), default=0)
+
+    def forward_shape(self, shape: Any) -> tuple[int, ...]:
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return tuple(shape)
+
     def _call(self, x: Tensor) -> Tensor:
         for part in self.parts:
             x = part(x)
@@ -104,12 +131,46 @@ class ComposeTransform(Transform):
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        total: Any = gw.zeros_like(x)
+        dims = self.event_dim
+        total: Any = gw.zeros(x.shape[: x.ndim - dims], dtype=x.dtype, device=x.device)
         for part in self.parts:
             after = part(x)
-            total = total + part.log_abs_det_jacobian(x, after)
+            slope = part.log_abs_det_jacobian(x, after)
+            total = total + sum_rightmost(slope, dims - part.event_dim)
             x = after
         return total
+
+
+class IndependentTransform(Transform):
+    """A transform of each element, or vector, of the last dimensions: the logarithms are summed."""
+
+    def __init__(
+        self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
+    ) -> None:
+        super().__init__(cache_size)
+        self.base_transform = base_transform
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    @property
+    def sign(self) -> Any:
+        return self.base_transform.sign
+
+    @property
+    def event_dim(self) -> int:
+        return self.base_transform.event_dim + self.reinterpreted_batch_ndims
+
+    def forward_shape(self, shape: Any) -> tuple[int, ...]:
+        return self.base_transform.forward_shape(shape)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.base_transform(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.base_transform._undo(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        slope = self.base_transform.log_abs_det_jacobian(x, y)
+        return sum_rightmost(slope, self.reinterpreted_batch_ndims)
 
 
 class ExpTransform(Transform):
@@ -130,13 +191,10 @@ class AffineTransform(Transform):
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        if event_dim:
-            raise NotImplementedError(
-                "AffineTransform here works element by element. Fix: leave event_dim out, and wrap "
-                "the distribution in Independent."
-            )
         self.loc = loc
         self.scale = scale
+        if event_dim:
+            self.domain = constraints.independent(constraints.real, event_dim)
 
     @property
     def sign(self) -> Any:
@@ -149,7 +207,8 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return gw.zeros_like(x) + gw.as_tensor(self.scale, dtype=x.dtype).abs().log()
+        slope = gw.zeros_like(x) + gw.as_tensor(self.scale, dtype=x.dtype).abs().log()
+        return sum_rightmost(slope, self.event_dim)
 
 
 class SigmoidTransform(Transform):
@@ -246,6 +305,50 @@ class CumulativeDistributionTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self.distribution.log_prob(x)
+
+
+class SoftmaxTransform(Transform):
+    """y = softmax x, of vectors; it has no density, since x is known up to a number only."""
+
+    bijective = False
+    domain = constraints.real_vector
+
+    def _call(self, x: Tensor) -> Tensor:
+        return gw.softmax(x, -1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+
+class StickBreakingTransform(Transform):
+    """n numbers as n + 1 probabilities: each takes a share of what the ones before it leave.
+
+    The share is the sigmoid of x − log(number of those that follow): at 0 all are equal.
+    """
+
+    domain = constraints.real_vector
+
+    def forward_shape(self, shape: Any) -> tuple[int, ...]:
+        return (*shape[:-1], shape[-1] + 1)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        following = gw.arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device)
+        return x - following.log()
+
+    def _call(self, x: Tensor) -> Tensor:
+        limits = gw.finfo(x.dtype)
+        shares = gw.sigmoid(self._logits(x)).clamp(float(limits.tiny), 1 - float(limits.eps))
+        one = gw.ones_like(x[..., :1])
+        left = gw.cat([one, (1 - shares).cumprod(-1)], -1)
+        return gw.cat([shares, one], -1) * left
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        taken = y[..., :-1]
+        left = (1 - taken.cumsum(-1)).clamp(min=float(gw.finfo(y.dtype).tiny))
+        return taken.log() - left.log() - self._logits(gw.zeros_like(taken))
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return (y[..., :-1].log() - gw.softplus(self._logits(x))).sum(-1)
 
 
 identity_transform = ComposeTransform([])
