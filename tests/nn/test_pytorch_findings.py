@@ -363,3 +363,18 @@ def test_a_sparse_embedding_has_the_same_numbers_in_its_gradient() -> None:
             optimizer.step()
         found.append(numbers(layer.weight))
     np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("library", [gw, torch], ids=["gradwalk", "pytorch"])
+def test_statistics_of_older_files_have_no_count_of_batches(library: Any) -> None:
+    layer = library.nn.BatchNorm1d(2)
+    layer(library.ones(3, 2))
+    state = layer.state_dict()
+    assert state._metadata == {"": {"version": 2}}
+    older = {name: value + 1 for name, value in state.items() if name != "num_batches_tracked"}
+    assert repr(layer.load_state_dict(older)) == "<All keys matched successfully>"
+    assert layer.num_batches_tracked.item() == 1
+    assert layer.running_mean.tolist() == older["running_mean"].tolist()
+    del state["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):
+        layer.load_state_dict(state)

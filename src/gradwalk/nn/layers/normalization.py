@@ -54,9 +54,20 @@ class _NormOptions(Module):
 class _TrackedNorm(_Affine, Dimensional, _NormOptions):
     """What batch and instance norm share: weights per channel and running statistics."""
 
+    _version = 2  # the first did not count batches
+
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any
+    ) -> None:
+        key = prefix + "num_batches_tracked"
+        count = self.num_batches_tracked
+        if count is not None and (local_metadata.get("version") or 1) < 2:
+            state_dict.setdefault(key, count)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def _construct(self, *, device: Any, dtype: Any, bias: bool, **options: Any) -> None:
         store(self, options)
