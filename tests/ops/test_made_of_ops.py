@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import gradwalk as gw
 from gradwalk.ops.core.public import registered
@@ -287,3 +289,17 @@ MISTAKES: list[tuple[Any, str]] = [
 def test_mistakes_are_refused(call: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int8", "int16", "int32", "int64"])
+def test_isclose_of_numbers_whose_difference_does_not_fit(kind: str) -> None:
+    ends = [0, 1]
+    if kind != "bool":
+        ends += [int(np.iinfo(kind).min), int(np.iinfo(kind).max), 10, 100]
+    pairs = np.array(list(itertools.product(ends, ends))).astype(kind)
+    for rtol, atol in itertools.product((0, 1e-5, 0.5, 1), (0, 1e-8, 0.5, 1, 100)):
+        found, expected = (
+            m.isclose(m.from_numpy(pairs[:, 0]), m.from_numpy(pairs[:, 1]), rtol=rtol, atol=atol)
+            for m in (gw, torch)
+        )
+        assert found.tolist() == expected.tolist(), (rtol, atol)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import is_complex_dtype, is_floating
+from gradwalk.ops.core.dtypes import get_default_dtype, is_complex_dtype, is_floating
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.choice import logical_not, where
 from gradwalk.ops.elementwise.complex_numbers import imag
 from gradwalk.ops.elementwise.remainders import copysign, isfinite, isnan
 from gradwalk.ops.reduce.reduction import all, any
-from gradwalk.ops.shape.reshaping import reshape
+from gradwalk.ops.shape.reshaping import cast, reshape
 
 
 @public(method=True, out=False)
@@ -44,8 +44,8 @@ def isclose(
         raise TypeError(f"isclose compares tensors of one dtype, not {one} and {two}")
     if rtol < 0 or atol < 0:
         raise ValueError(f"rtol and atol must not be negative, and are {rtol} and {atol}")
-    if input.dtype.kind == "b":
-        return input == other
+    if input.dtype.kind in "biu":  # whose differences may not fit their dtype
+        input, other = (cast(x, dtype=get_default_dtype()) for x in (input, other))
     apart = abs(input - other)
     close = (input == other) | (isfinite(apart) & (apart <= abs(other) * rtol + atol))
     return close | (isnan(input) & isnan(other)) if equal_nan else close
