@@ -30,7 +30,14 @@ class PickleRefused(ValueError):
     """A pickle asks for something that is not data."""
 
 
-_ARRAY = object()  # stands for NumPy's class, which a pickle names and must not call
+class _ArrayClass:
+    """Stands for NumPy's class of arrays, which a pickle names and must not call."""
+
+    def __repr__(self) -> str:
+        return "numpy.ndarray"
+
+
+_ARRAY = _ArrayClass()
 
 
 def _new_array(kind: Any, *rest: Any) -> Any:
