@@ -192,7 +192,10 @@ class _Amount(BasePruningMethod):
         if not self.whole:
             return round(self.amount * size)
         if self.amount > size:
-            raise ValueError(f"{int(self.amount)} to prune, of {size}")
+            raise ValueError(
+                f"{int(self.amount)} to prune, of {size} elements or channels.\n"
+                f"Fix: at most {size}, or a share of them from 0.0 to 1.0"
+            )
         return int(self.amount)
 
 
