@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +229,51 @@ def test_another_number_needs_no_new_kernel() -> None:
             (gradient,) = gw.autograd.grad(product.sum(), x)
             np.testing.assert_array_equal(gradient.numpy(), np.full((70, 9), number, "f4"))
     assert len(TABLE["mul"].native.kernels) <= 2
+
+
+IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "relu": lambda x, y: gw.nn.functional.relu(x, inplace=True),
+    "leaky_relu": lambda x, y: gw.nn.functional.leaky_relu(x, 0.2, inplace=True),
+    "silu": lambda x, y: gw.nn.functional.silu(x, inplace=True),
+    "add": lambda x, y: x.add_(y[0]),
+    "mul": lambda x, y: x.mul_(y),
+    "div": lambda x, y: x.div_(2.5),
+    "sub": lambda x, y: x[1:].sub_(x[:-1]),  # NumPy's: a kernel would read what it wrote
+}
+
+
+@batched("name", IN_PLACE, key=lambda name: name)
+def test_changes_in_place_give_numpys_numbers(name: str) -> None:
+    found = {}
+    for mode in ("never", "always"):
+        gw.set_eager_kernels(mode)
+        TABLE[name].native.in_place.kernels.clear()
+        for grad in (True, False):
+            x, y = (gw.tensor(_drawn((70, 9), "f4", i), requires_grad=grad) for i in range(2))
+            changed = x * 1
+            address = changed.data_ptr()
+            IN_PLACE[name](changed, y)
+            assert changed.data_ptr() == address
+            arrays = [changed.detach().numpy()]
+            if grad:
+                arrays += [g.numpy() for g in gw.autograd.grad((changed * y).sum(), (x, y))]
+            found[mode, grad] = arrays
+    kernels = TABLE[name].native.in_place.kernels.values()
+    assert None not in kernels and bool(kernels) == (name != "sub")
+    for grad in (True, False):
+        for got, want in zip(found["always", grad], found["never", grad], strict=True):
+            np.testing.assert_allclose(got, want, 1e-5, 1e-6)
+
+
+def test_a_change_in_place_keeps_its_errors() -> None:
+    gw.set_eager_kernels("always")
+    x, row = gw.ones(70, 9), gw.ones(9)
+    for wrong in (lambda: row.add_(x), lambda: row.expand(70, 9).relu_()):
+        with pytest.raises(RuntimeError, match="in place"):
+            wrong()
+    assert row.tolist() == [1.0] * 9
+    x.mul_(gw.ones(9, dtype=gw.float64) / 3)  # computed in float64, rounded once
+    assert x.dtype == gw.float32 and x[0, 0].item() == np.float32(1 / 3)
 
 
 def test_one_large_factor_is_enough() -> None:

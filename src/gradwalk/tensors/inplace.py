@@ -241,6 +241,9 @@ def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[s
             raise ValueError(f"the result has shape {np.shape(result)}")
         out[...] = result
         return
+    native = op.native and op.native.in_place
+    if native and native.is_large((out,)) and quietly(native.writes, out, arrays, attrs):
+        return
     casting: Any = "unsafe" if out.dtype.kind in "iu" else "same_kind"
     # NumPy 2.4 negates wrong elements of some strided arrays if it is given `out`.
     if isinstance(op.forward, np.ufunc) and op.forward is not np.negative:

@@ -102,6 +102,7 @@ class SingleCall:
     """
 
     limit = "least"  # of `limits`: elements from which a kernel pays
+    in_place: InPlaceCall | None = None  # of an elementwise op
     reads: tuple[type, ...] = (np.ndarray,)  # what a rule's kernel is given of what was saved
 
     def __init__(
@@ -216,6 +217,32 @@ class ArithmeticCall(ElementwiseCall):
     limit = "least_arithmetic"
 
 
+class InPlaceCall(ElementwiseCall):
+    """An elementwise op that changes its first operand, in one pass; without a kernel it writes
+    nothing and returns False."""
+
+    def __init__(self, op: Op, limit: str) -> None:
+        def written(out: Any, *others: Any, reads_out: bool, **attrs: Any) -> None:
+            out[...] = op(*((out, *others) if reads_out else others), **attrs)
+
+        super().__init__(lambda *arrays, **static: False, written)
+        self.limit = limit
+
+    def writes(self, out: np.ndarray[Any, Any], arrays: Sequence[Any], attrs: Any) -> bool:
+        """Whether a kernel wrote the result of the op on these operands to `out`."""
+        reads_out = arrays[0] is out  # backward may need it as it was: then this is a copy
+        others = arrays[1:] if reads_out else arrays
+        for a in others:
+            if a.__class__ is np.ndarray:
+                if a.dtype != out.dtype or np.may_share_memory(a, out):
+                    return False
+                if a.shape != out.shape and np.broadcast_shapes(a.shape, out.shape) != out.shape:
+                    return False
+            elif a.__class__ not in (int, float):
+                return False
+        return out.flags.writeable and bool(self(out, *others, reads_out=reads_out, **attrs))
+
+
 class ForwardCall(SingleCall):
     """Of an op whose rule returns views, which need no kernel."""
 
@@ -274,7 +301,10 @@ def _native(op: Op) -> SingleCall:
 
     # What a rule needs from the forward, only the forward itself returns.
     kind = next((kind for kind, names in KINDS.items() if op.name in names), SingleCall)
-    return kind(forward, forward if op.residuals else op)
+    native = kind(forward, forward if op.residuals else op)
+    if issubclass(kind, ElementwiseCall):
+        native.in_place = InPlaceCall(op, kind.limit)
+    return native
 
 
 for _name in OPS:
