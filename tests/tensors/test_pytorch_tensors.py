@@ -46,6 +46,24 @@ _REFUSED: dict[str, Callable[[Any], Any]] = {
     "complex powers": lambda lib: lib.logspace(0, 1j, 3, dtype=lib.float32),
     "a storage of another dtype": lambda lib: lib.tensor(lib.zeros(2).storage(), dtype=lib.int64),
     "a range without steps": lambda lib: lib.range(2, 1),
+    "integers to a root": lambda lib: lib.tensor([4, 9]).pow_(0.5),
+    "integers to a power": lambda lib: lib.tensor([4, 9]).pow_(2.0),
+    "integers above a float": lambda lib: lib.tensor([2, 3]).clamp_(2.5),
+    "a power between": lambda lib: lib.linalg.matrix_power(lib.eye(2), 1.5),
+    "a norm over three": lambda lib: lib.linalg.norm(lib.ones(2, 2, 2), 1, (0, 1, 2)),
+    "a norm of nothing": lambda lib: lib.linalg.vector_norm(lib.zeros(0), -1),
+    "no matrix between": lambda lib: lib.linalg.multi_dot(
+        [lib.ones(2), lib.ones(2, 2, 2), lib.ones(2)]
+    ),
+    "a chain of vectors": lambda lib: lib.chain_matmul(lib.ones(2), lib.ones(2)),
+    "pivots from 0": lambda lib: lib.linalg.lu_solve(
+        lib.eye(2), lib.tensor([0, 2], dtype=lib.int32), lib.ones(2, 1)
+    ),
+    "pivots beyond the rows": lambda lib: lib.lu_unpack(
+        lib.eye(2), lib.tensor([3, 2], dtype=lib.int32)
+    ),
+    "a digit in einsum": lambda lib: lib.einsum("1", lib.ones(2)),
+    "a dot in einsum": lambda lib: lib.einsum(".", lib.ones(2)),
 }
 
 

@@ -150,6 +150,13 @@ def _bound(x: Any, number: Any) -> Any:
 
 
 def _clip_in_place(x: Any, min: Any = None, max: Any = None) -> Change:
+    bounds = [bound for bound in (min, max) if isinstance(bound, float)]
+    if bounds and getattr(getattr(x, "dtype", None), "kind", "f") in "biu":
+        raise TypeError(f"clip in place of {x.dtype} to {bounds[0]} would not fit its integers")
+    return _clipping(x, min, max)
+
+
+def _clipping(x: Any, min: Any = None, max: Any = None) -> Change:
     if min is None and max is None:
         raise ValueError("clip needs min, max or both")
     if not hasattr(min, "_apply") and not hasattr(max, "_apply"):
@@ -167,7 +174,7 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Any:
     >>> gw.clip(gw.tensor([-2.0, 0.5, 2.0]), -1, 1)
     tensor([-1.0000,  0.5000,  1.0000])
     """
-    op, operands, attrs = _clip_in_place(input, min, max)
+    op, operands, attrs = _clipping(input, min, max)
     return op(promoted(input, *attrs.values()), *operands[1:], **attrs)
 
 
