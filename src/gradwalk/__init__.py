@@ -162,6 +162,7 @@ __version__ = "0.1.0"
 preserve_format, contiguous_format = "preserve_format", "contiguous_format"
 channels_last, channels_last_3d = "channels_last", "channels_last_3d"
 strided = Tensor.layout  # of every tensor that is not sparse
+sparse_coo = sparse.SparseTensor.layout
 detach = Tensor.detach
 layout = memory_format = str  # what annotations name
 
@@ -206,7 +207,11 @@ __all__ += ["autocast", "float16", "get_autocast_dtype", "half", "is_autocast_en
 __all__ += ["Mesh", "distribute", "distributed"]
 __all__ += ["are_deterministic_algorithms_enabled", "backends", "set_printoptions"]
 __all__ += ["use_deterministic_algorithms", "get_deterministic_debug_mode", "set_flush_denormal"]
-__all__ += ["is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode"]
+__all__ += [
+    "is_deterministic_algorithms_warn_only_enabled",
+    "set_deterministic_debug_mode",
+    "sparse_coo",
+]
 __all__ += ["GradScaler", "OutOfMemoryError", "to_dlpack", "is_autocast_cpu_enabled"]
 __all__ += ["get_autocast_cpu_dtype", "get_autocast_gpu_dtype"]
 __all__ += ["accelerator", "func", "sparse", "sparse_coo_tensor", "spmm"]

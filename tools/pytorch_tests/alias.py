@@ -158,7 +158,9 @@ def to_torch(thing: Any) -> Any:
     """Nested containers of our tensors as PyTorch's."""
     if isinstance(thing, SparseTensor):
         parts = to_torch((thing._indices(), thing._values()))
-        return torch.sparse_coo_tensor(*parts, tuple(thing.shape), is_coalesced=thing.is_coalesced())
+        return torch.sparse_coo_tensor(
+            *parts, tuple(thing.shape), is_coalesced=thing.is_coalesced()
+        )
     if isinstance(thing, gw.Tensor):
         array = thing.detach().cpu().numpy()
         if array.dtype.name == "bfloat16":
@@ -243,7 +245,7 @@ FACTS: dict[str, Callable[[np.dtype[Any]], Any]] = {
 
 
 def fact_of(thing: Any, name: str) -> Any:
-    """An attribute that PyTorch's dtypes have and NumPy's lack; or of a class, Missing if need be."""
+    """An attribute that PyTorch's dtypes have and NumPy's lack; of a class, perhaps a Missing."""
     if name not in FACTS:
         return getattr(thing, name, Missing(f"torch.Tensor.{name}"))
     fact = FACTS[name]
