@@ -229,6 +229,15 @@ def test_the_nuclear_condition_of_a_singular_matrix() -> None:
     _both(lambda lib: lib.linalg.cond(lib.stack([lib.ones(2, 2), lib.eye(2)]), "nuc"))
 
 
+def test_elements_on_the_edges_of_bins() -> None:
+    rng = np.random.default_rng(0)
+    for dtype, scale, bins in (("f4", 10, 34), ("f8", 7, 13), ("f4", 100, 48), ("f8", 3, 60)):
+        numbers = (rng.integers(-20, 20, 300) / scale).astype(dtype)
+        for ends in ((), (0.5, 0.9), (-0.3, 0.7), (-2, 1)):
+            found, expected = (lib.histc(lib.tensor(numbers), bins, *ends) for lib in (gw, torch))
+            assert found.tolist() == expected.tolist(), (dtype, scale, bins, ends)
+
+
 def test_large_integers_without_a_tolerance() -> None:
     for lib in (torch, gw):
         x = lib.tensor(2**53)
