@@ -120,6 +120,7 @@ def test_capsules_and_exporters_of_memory() -> None:
     assert torch.utils.dlpack.from_dlpack(dlpack.to_dlpack(x)).tolist() == [7, 1, 2, 3]
     for make in (gw.tensor, gw.as_tensor, gw.asarray):
         assert make(_Exporter(theirs)).tolist() == [0, 1, 2]
+    assert gw.asarray(np.ones(0, "f4"), copy=False).shape == (0,)
     aliased = gw.asarray(_Exporter(x), copy=False)
     x[1] = 5
     assert aliased.tolist() == [7, 5, 2, 3]

@@ -178,13 +178,20 @@ def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions
     if type(obj).__name__ == "PyCapsule" or _only_dlpack(obj):
         obj = _of_dlpack(obj)
     number = isinstance(obj, np.ndarray) and not obj.ndim  # which PyTorch copies here
-    made = _of_data(obj, dtype, copy=bool(copy) or (number and copy is None))
-    if copy is False and not (isinstance(obj, np.ndarray) and np.may_share_memory(made, obj)):
+    held = _of_data(obj, dtype, copy=bool(copy) or (number and copy is None))
+    if copy is False and not _shows(held, obj):
         raise ValueError(
-            f"asarray: {type(obj).__name__} data as a tensor of {made.dtype} needs a copy, and "
+            f"asarray: {type(obj).__name__} data as a tensor of {held.dtype} needs a copy, and "
             "copy is False"
         )
-    return leaf(made, **options)
+    return leaf(held, **options)
+
+
+def _shows(array: np.ndarray[Any, Any], data: Any) -> bool:
+    """Whether an array shows the memory of an ndarray."""
+    if not isinstance(data, np.ndarray) or array.dtype != data.dtype:
+        return False
+    return not data.size or np.may_share_memory(array, data)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
