@@ -40,13 +40,27 @@ from gradwalk.utils.asserting import _assert as _assert, _check as _check
 from gradwalk import version as version
 from gradwalk.backends import (
     are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    set_flush_denormal,
     use_deterministic_algorithms,
 )
 from gradwalk.tensors.creation import *
 from gradwalk.nn.functional import top_level as _top_level
 from gradwalk.nn.functional.top_level import *
 from gradwalk.engine.guest_loaders import loaders as _loaders
-from gradwalk.tensors.autocast import autocast, get_autocast_dtype, is_autocast_enabled
+from gradwalk.amp import GradScaler
+from gradwalk.cuda import OutOfMemoryError
+from gradwalk.tensors.autocast import (
+    autocast,
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_cpu_enabled,
+    is_autocast_enabled,
+)
+from gradwalk.utils.dlpack import to_dlpack
 from gradwalk.distributed import Mesh, distribute
 from gradwalk.tensors.devices import device, get_default_device, set_default_device
 from gradwalk.engine.checkpoint import checkpoint
@@ -148,6 +162,7 @@ __version__ = "0.1.0"
 preserve_format, contiguous_format = "preserve_format", "contiguous_format"
 channels_last, channels_last_3d = "channels_last", "channels_last_3d"
 strided = Tensor.layout  # of every tensor that is not sparse
+sparse_coo = sparse.SparseTensor.layout
 detach = Tensor.detach
 layout = memory_format = str  # what annotations name
 
@@ -191,7 +206,14 @@ __all__ += ["amp", "get_float32_matmul_precision", "set_float32_matmul_precision
 __all__ += ["autocast", "float16", "get_autocast_dtype", "half", "is_autocast_enabled"]
 __all__ += ["Mesh", "distribute", "distributed"]
 __all__ += ["are_deterministic_algorithms_enabled", "backends", "set_printoptions"]
-__all__ += ["use_deterministic_algorithms"]
+__all__ += ["use_deterministic_algorithms", "get_deterministic_debug_mode", "set_flush_denormal"]
+__all__ += [
+    "is_deterministic_algorithms_warn_only_enabled",
+    "set_deterministic_debug_mode",
+    "sparse_coo",
+]
+__all__ += ["GradScaler", "OutOfMemoryError", "to_dlpack", "is_autocast_cpu_enabled"]
+__all__ += ["get_autocast_cpu_dtype", "get_autocast_gpu_dtype"]
 __all__ += ["accelerator", "func", "sparse", "sparse_coo_tensor", "spmm"]
 __all__ += _creation.__all__
 __all__ += _legacy.__all__

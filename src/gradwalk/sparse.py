@@ -22,7 +22,7 @@ from gradwalk.ops.shape.reshaping import cat
 from gradwalk.tensors.creation import as_tensor, zeros
 from gradwalk.tensors.tensor import Tensor
 
-__all__ = ["SparseTensor", "addmm", "mm", "sum"]
+__all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "softmax", "sum"]
 
 Dims = int | tuple[int, ...]
 
@@ -40,6 +40,7 @@ class SparseTensor(Operators):
     """
 
     is_sparse = True
+    layout = "torch.sparse_coo"
 
     def __init__(
         self, indices: Tensor, values: Tensor, shape: tuple[int, ...], coalesced: bool = False
@@ -47,7 +48,7 @@ class SparseTensor(Operators):
         self._index = indices  # (sparse dimensions, elements)
         self._stored = values  # (elements, *dense dimensions)
         self.shape = shape
-        self._coalesced = coalesced
+        self._coalesced = coalesced or indices.shape[1] < 2
 
     def _with(self, values: Tensor) -> SparseTensor:
         """The same places with other values."""
@@ -218,6 +219,9 @@ class SparseTensor(Operators):
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """What operators and functions of ordinary tensors do with a sparse one."""
         rule = _RULES.get(op.name)
+        if op.name in _KEEP_ZEROS or (op.name == "power" and attrs["exponent"] > 0):
+            x = args[0].coalesce()
+            return x._with(op(x._stored, **attrs))
         result = NotImplemented if rule is None else rule(*args)
         if result is NotImplemented:
             raise _refused(op.name)
@@ -242,6 +246,8 @@ def _product(x: Any, y: Any) -> Any:
         return (y.t() @ x.mT).mT
     if not isinstance(x, SparseTensor) or isinstance(y, SparseTensor):
         return NotImplemented
+    if y.ndim == 1:
+        return _product(x, y.unsqueeze(1)).squeeze(1)
     if x.sparse_dim() != 2 or x.dense_dim() or y.ndim != 2 or x.shape[1] != y.shape[0]:
         raise ValueError(
             "a sparse product takes a sparse matrix (m, n) and a matrix (n, k), not shapes "
@@ -254,9 +260,25 @@ def _product(x: Any, y: Any) -> Any:
 def _multiple(x: Any, y: Any) -> Any:
     if isinstance(y, SparseTensor):
         x, y = y, x
-    if isinstance(y, SparseTensor) or np.ndim(y):
+    if isinstance(y, SparseTensor):
+        return _both_stored(x, y)
+    if not np.ndim(y):
+        return x._with(x._stored * y)
+    if tuple(np.broadcast_shapes(x.shape, tuple(y.shape))) != tuple(x.shape):
         return NotImplemented
-    return x._with(x._stored * y)
+    x = x.coalesce()
+    return x._with(x._stored * y.expand(x.shape)[tuple(x._index)])
+
+
+def _both_stored(x: SparseTensor, y: SparseTensor) -> Any:
+    """The products of the elements that both store."""
+    if x.shape != y.shape or x.sparse_dim() != y.sparse_dim():
+        return NotImplemented
+    x, y = x.coalesce(), y.coalesce()
+    ours, theirs = (np.asarray(t._flat()[0].cpu().numpy()) for t in (x, y))
+    found = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)[1:]
+    left, right = (as_tensor(places.astype(np.int64), device=x.device) for places in found)
+    return SparseTensor(x._index[:, left], x._stored[left] * y._stored[right], x.shape, True)
 
 
 def _sum_of_two(x: Any, y: Any) -> Any:
@@ -281,6 +303,11 @@ _RULES: dict[str, Callable[..., Any]] = {
     "div": lambda x, y: x * (1 / y) if isinstance(x, SparseTensor) else NotImplemented,
     "matmul": _product,
 }
+# Ops of one tensor that are 0 at 0: those of the stored elements.
+_KEEP_ZEROS = {
+    "abs", "asin", "asinh", "atan", "atanh", "ceil", "erf", "expm1", "floor", "leaky_relu", "log1p",
+    "relu", "round", "sgn", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+}  # fmt: skip
 
 
 # -- the functions ---------------------------------------------------------------------------------
@@ -288,7 +315,7 @@ _RULES: dict[str, Callable[..., Any]] = {
 
 def sparse_coo_tensor(
     indices: Any,
-    values: Any,
+    values: Any = None,
     size: Any = None,
     *,
     dtype: Any = None,
@@ -299,13 +326,17 @@ def sparse_coo_tensor(
 ) -> SparseTensor:
     """A sparse tensor of `values` at `indices`, which has a row for each dimension.
 
-    Elements that are given twice are added. Gradients reach `values`.
+    Elements that are given twice are added. Gradients reach `values`. With a size alone, no element
+    is stored.
 
     >>> import gradwalk as gw
     >>> gw.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
     tensor([[0., 0., 3.],
             [4., 0., 0.]])
     """
+    if values is None:
+        size = tuple(indices)
+        indices, values = np.zeros((len(size), 0), np.int64), zeros(0, dtype=dtype, device=device)
     values = as_tensor(values, dtype=dtype, device=device)
     index = as_tensor(indices, device=values.device).long()
     index = index.unsqueeze(0) if index.ndim == 1 else index
@@ -368,6 +399,42 @@ def sum(input: SparseTensor, dim: Dims | None = None, dtype: Any = None) -> Any:
         return values.sum(0)
     shape = tuple(n for d, n in enumerate(input.shape) if d not in gone)
     return SparseTensor(input._indices()[left], values, shape).coalesce()
+
+
+def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+    """`softmax` along a dimension over the stored elements; the others count as −inf.
+
+    >>> import gradwalk as gw
+    >>> scores = gw.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 5.0]]).to_sparse()
+    >>> gw.sparse.softmax(scores, 1).to_dense()
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.0000, 0.0000, 1.0000]])
+    """
+    shifted, totals = _softmax_parts(input, dim, dtype)
+    return input.coalesce()._with(shifted.exp() / totals)
+
+
+def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+    """The logarithm of `softmax`, of the stored elements."""
+    shifted, totals = _softmax_parts(input, dim, dtype)
+    return input.coalesce()._with(shifted - totals.log())
+
+
+def _softmax_parts(x: SparseTensor, dim: int, dtype: Any) -> tuple[Tensor, Tensor]:
+    """The stored elements minus the largest beside them, and the sums of their exponentials."""
+    x = (x if dtype is None else x.to(dtype)).coalesce()
+    axis, first_dense = dim % x.ndim, x.sparse_dim()
+    values = x._stored
+    if axis >= first_dense:
+        along = axis - first_dense + 1
+        shifted = values - values.detach().amax(along, keepdim=True)
+        return shifted, shifted.exp().sum(along, keepdim=True)
+    beside = [d for d in range(first_dense) if d != axis]
+    lengths = tuple(x.shape[d] for d in beside)
+    places, count = SparseTensor(x._index[beside], values, lengths)._flat()
+    least = zeros(count, *values.shape[1:], dtype=values.dtype, device=values.device) - math.inf
+    shifted = values - least.index_reduce(0, places, values.detach(), "amax")[places]
+    return shifted, _added_up(shifted.exp(), places, count)[places]
 
 
 def _legacy(name: str, dtype: str) -> Callable[..., SparseTensor]:

@@ -41,7 +41,17 @@ PRODUCTS: dict[str, Any] = {
     "sum of rows": lambda lib, s, x: lib.sparse.sum(s, dim=1).to_dense() * x[:5, 0],
     "sum of columns": lambda lib, s, x: lib.sparse.sum(s, dim=-2).to_dense() * x[:, 0],
     "values": lambda lib, s, x: s.coalesce().values() * x[0, 0],
+    "times dense": lambda lib, s, x: (s * lib.tensor(FULL)).to_dense() * x[:5, :1],
+    "dense times": lambda lib, s, x: (lib.tensor(FULL) * s).to_dense() * x[:5, :1],
+    "times sparse": lambda lib, s, x: (s * s.t().t().coalesce()).to_dense() * x[:5, :1],
+    "relu": lambda lib, s, x: lib.relu(s).to_dense() * x[:5, :1],
+    "power": lambda lib, s, x: (s**3).to_dense() * x[:5, :1],
+    "mv": lambda lib, s, x: lib.mv(s, x[:, 1]),
+    "softmax of rows": lambda lib, s, x: lib.sparse.softmax(s, 1).to_dense() * x[:5, :1],
+    "softmax of columns": lambda lib, s, x: lib.sparse.softmax(s, 0).to_dense() * x[:5, :1],
+    "log_softmax": lambda lib, s, x: lib.sparse.log_softmax(s, 1).to_dense() * x[:5, :1],
 }
+FULL = RNG.normal(size=(ROWS, COLUMNS))
 
 
 def sparse(lib: Any, values: Any, *dense: int) -> Any:
@@ -108,6 +118,39 @@ def test_values_may_be_vectors() -> None:
     np.testing.assert_array_equal(rows.indices().numpy(), others.indices().numpy())
 
 
+def test_ops_of_the_stored_elements() -> None:
+    names = "abs asin asinh atan atanh ceil erf expm1 floor log1p relu round sgn sign sin sinh"
+    names = [*names.split(), "sqrt", "square", "tan", "tanh", "trunc"]
+    for name in names:
+        found, expected = (
+            getattr(lib, name)(sparse(lib, lib.tensor(abs(VALUES) / 4))) for lib in (gw, torch)
+        )
+        np.testing.assert_allclose(found.to_dense().numpy(), expected.to_dense().numpy(), 1e-12)
+    mask = np.eye(ROWS, COLUMNS)
+    found, expected = (
+        sparse(lib, lib.tensor(VALUES)) * lib.tensor(mask).to_sparse() for lib in (gw, torch)
+    )
+    np.testing.assert_allclose(found.to_dense().numpy(), expected.to_dense().numpy(), 1e-12)
+
+
+def test_softmax_beside_values_that_are_vectors() -> None:
+    values = RNG.normal(size=(STORED, 2))
+    for dim in (0, 1, 2):
+        found, expected = (
+            lib.sparse.softmax(sparse(lib, lib.tensor(values), 2), dim).to_dense()
+            for lib in (gw, torch)
+        )
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-12)
+
+
+def test_a_size_alone_stores_nothing() -> None:
+    for lib in (gw, torch):
+        empty = lib.sparse_coo_tensor((2, 3), dtype=lib.float64, check_invariants=True)
+        assert (empty._nnz(), empty.dtype, empty.is_coalesced()) == (0, lib.float64, True)
+        assert empty.to_dense().tolist() == [[0, 0, 0]] * 2
+        assert empty.layout == lib.sparse_coo and lib.ones(1).layout == lib.strided
+
+
 def test_old_constructors() -> None:
     made = gw.sparse.FloatTensor(
         gw.LongTensor([[0, 1], [1, 0]]), gw.FloatTensor([2, 3]), gw.Size((2, 2))
@@ -172,10 +215,10 @@ def test_inside_a_function() -> None:
 SPARSE = gw.eye(3).to_sparse()
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "exp": (lambda: SPARSE.exp(), NotImplementedError, r"exp of a sparse .* Fix: call \.to_dense"),
-    "relu": (lambda: gw.relu(SPARSE), NotImplementedError, "relu of a sparse tensor"),
+    "cos": (lambda: gw.cos(SPARSE), NotImplementedError, "cos of a sparse tensor"),
     "index": (lambda: SPARSE[0], NotImplementedError, "getitem of a sparse tensor"),
     "number": (lambda: SPARSE + 1, NotImplementedError, "add of a sparse tensor"),
-    "dense": (lambda: SPARSE * gw.ones(3, 3), NotImplementedError, "mul of a sparse tensor"),
+    "dense": (lambda: SPARSE * gw.ones(2, 3, 3), NotImplementedError, "mul of a sparse tensor"),
     "both": (lambda: SPARSE @ SPARSE, NotImplementedError, "matmul of a sparse tensor"),
     "behind": (lambda: gw.ones(3) @ SPARSE, NotImplementedError, "matmul of a sparse tensor"),
     "quotient": (lambda: 1 / SPARSE, NotImplementedError, "div of a sparse tensor"),

@@ -18,6 +18,7 @@ import torch.testing
 from torch.testing._internal import common_utils
 
 import gradwalk as gw
+from gradwalk.sparse import SparseTensor
 
 
 class MissingName(Exception):
@@ -155,6 +156,11 @@ def resolve(name: str) -> Any:
 
 def to_torch(thing: Any) -> Any:
     """Nested containers of our tensors as PyTorch's."""
+    if isinstance(thing, SparseTensor):
+        parts = to_torch((thing._indices(), thing._values()))
+        return torch.sparse_coo_tensor(
+            *parts, tuple(thing.shape), is_coalesced=thing.is_coalesced()
+        )
     if isinstance(thing, gw.Tensor):
         array = thing.detach().cpu().numpy()
         if array.dtype.name == "bfloat16":
@@ -180,6 +186,10 @@ def to_torch(thing: Any) -> Any:
 
 
 def to_ours(thing: torch.Tensor) -> Any:
+    if thing.is_sparse:
+        parts = thing._indices(), thing._values()
+        made = gw.sparse_coo_tensor(*map(to_ours, parts), tuple(thing.shape))
+        return made.coalesce() if thing.is_coalesced() else made
     if thing.dtype == torch.bfloat16:
         return gw.tensor(thing.detach().float().numpy()).to(gw.bfloat16)
     return gw.from_numpy(thing.detach().clone().numpy())
@@ -235,7 +245,9 @@ FACTS: dict[str, Callable[[np.dtype[Any]], Any]] = {
 
 
 def fact_of(thing: Any, name: str) -> Any:
-    """An attribute that PyTorch's dtypes have and NumPy's lack."""
+    """An attribute that PyTorch's dtypes have and NumPy's lack; of a class, perhaps a Missing."""
+    if name not in FACTS:
+        return getattr(thing, name, Missing(f"torch.Tensor.{name}"))
     fact = FACTS[name]
     if isinstance(thing, np.dtype):
         known = fact(thing)
@@ -256,7 +268,8 @@ class DtypeFacts(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if node.attr not in FACTS or not isinstance(node.ctx, ast.Load):
+        of_tensor = isinstance(node.value, ast.Attribute) and node.value.attr == "Tensor"
+        if not (node.attr in FACTS or of_tensor) or not isinstance(node.ctx, ast.Load):
             return node
         asked = ast.Call(ast.Name("fact_of", ast.Load()), [node.value, ast.Constant(node.attr)], [])
         return ast.copy_location(asked, node)
@@ -331,6 +344,9 @@ class TestCase(common_utils.TestCase):
             expected = gw.tensor(expected)
         self.assertEqual(expected, found, **{"exact_dtype": False} | keywords)
 
+    def genSparseTensor(self, *args: Any, **keywords: Any) -> Any:
+        return translated(super().genSparseTensor)(*args, **keywords)
+
     def assertEqual(self, x: Any, y: Any, msg: Any = None, **keywords: Any) -> None:
         super().assertEqual(to_torch(x), to_torch(y), msg, **keywords)
 
@@ -373,6 +389,9 @@ def close(actual: Any, expected: Any, **keywords: Any) -> None:
 EQUIVALENT |= {
     "torch.testing.assert_close": close,
     "torch.testing.make_tensor": make_tensor,
+    "torch._prims_common": types.SimpleNamespace(
+        corresponding_complex_dtype=lambda dtype: fact_of(dtype, "to_complex")()
+    ),
     "torch._utils": types.SimpleNamespace(_element_size=lambda dtype: dtype.itemsize),
     "torch._C": Alias(
         "torch._C",
@@ -490,7 +509,9 @@ def shimmed(module: str, name: str) -> Any:
     found = getattr(real, name, None)
     if found is None:
         return Missing(f"{module}.{name}")
-    if name.startswith(("mask_not", "random_", "make_fullrank_", "make_symmetric", "make_lazy")):
+    if name.startswith(
+        ("mask_not", "random_", "make_fullrank_", "make_symmetric", "make_lazy", "bytes_to_")
+    ):
         return translated(found)
     if "common_dtype" in module and callable(found):
         return lambda *args, **keywords: tuple(

@@ -27,6 +27,7 @@ HELPERS = (
     "torch.testing._internal.common_nn",
     "torch.testing._internal.common_modules",
     "torch.testing._internal.common_optimizers",
+    "torch.testing._internal.common_cuda",
     "torch.testing._internal.autocast_test_lists",
     "torch.autograd.gradcheck",  # for the helpers alone: gradwalk's own check is what tests call
 )

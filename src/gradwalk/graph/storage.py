@@ -31,6 +31,25 @@ def offset_of(array: Array) -> int:
     return (addresses[0] - addresses[1]) // array.itemsize if array.size else 0
 
 
+def copied_memory(array: Array, is_view: bool, memo: dict[Any, Any]) -> Array:
+    """A copy for `deepcopy`; copies of a tensor and of its views share memory, by way of `memo`."""
+    if not isinstance(array, np.ndarray) or not array.flags.writeable or not array.size:
+        return array.copy()
+    key = "memory", id(owner_of(array))
+    if key not in memo:
+        whole = memory_of(array) if is_view else array
+        memo[key] = whole, whole.copy()
+    whole, copied = memo[key]
+    if array is whole:
+        return copied
+    first, start = (a.__array_interface__["data"][0] for a in (array, whole))
+    end = first - start + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
+    known = 0 <= first - start <= end < whole.nbytes and whole.flags.c_contiguous
+    if not known or min(array.strides, default=0) < 0:
+        return array.copy()
+    return np.ndarray(array.shape, array.dtype, copied, first - start, array.strides)
+
+
 class UntypedStorage:
     """The bytes of a tensor's memory; two tensors share it if `data_ptr()` is equal.
 
@@ -58,6 +77,9 @@ class UntypedStorage:
         return self._elements.size
 
     __len__ = size
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()  # as in PyTorch, the memory it shows
 
     def element_size(self) -> int:
         """Bytes per element."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,8 +17,16 @@ from gradwalk.io.safetensors_files import array_of, pieces
 from gradwalk.tensors.tensor import Tensor
 
 
-def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
+def save(
+    obj: Any,
+    f: str | os.PathLike[str] | IO[bytes],
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
     """Write tensors to a path, atomically, or to a binary file object; `load` reads it.
+
+    PyTorch's options of how to pickle change nothing: our code writes the file.
 
     A state dict (names to tensors) is written as safetensors. Anything else (a checkpoint with the
     state of an optimizer, numbers and text; a list of tensors; complex tensors) is written in the
@@ -49,8 +57,15 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
             write_pt(obj, file)
 
 
-def _target(f: Any) -> AbstractContextManager[IO[bytes]]:
-    return nullcontext(f) if hasattr(f, "write") else writing(Path(f))
+@contextmanager
+def _target(f: Any) -> Iterator[IO[bytes]]:
+    if not hasattr(f, "write"):
+        with writing(Path(f)) as file:
+            yield file
+        return
+    yield f
+    if hasattr(f, "flush"):  # the file may be read before it is closed
+        f.flush()
 
 
 def _is_safetensors(f: Any) -> bool:

@@ -28,6 +28,9 @@ class Parameter(Tensor):
         self.code, self.position = caller()
         self.requires_grad = requires_grad
 
+    def _give_attributes(self, copied: Tensor, memo: dict[Any, Any]) -> None:
+        """Nothing: as in PyTorch, a deep copy of a parameter has no attributes of the program."""
+
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 

@@ -169,6 +169,9 @@ def randperm(
     """A random order of 0 to n − 1."""
     if n < 0:
         raise ValueError(f"randperm: n must be at least 0, not {n}")
+    kind = np.dtype(options.get("dtype") or np.int64)
+    if n > _limits(kind)[1] + 1:
+        raise ValueError(f"randperm: {kind} cannot tell all numbers below {n} from each other")
     order = _stream(generator).permutation(int(n))
     return leaf(order, **options)
 
@@ -373,6 +376,9 @@ class RandomMethods:
         """Every element becomes uniform in [from_, to)."""
         if not from_ <= to:
             raise ValueError(f"uniform_: the range from {from_} to {to} is empty")
+        kind = self.dtype  # type: ignore[attr-defined]
+        if is_floating(kind) and not to - from_ <= finfo(kind).max:
+            raise ValueError(f"uniform_: {kind} cannot hold the width of {from_} to {to}")
         stream = _stream(generator)
         return _drawn(
             self, "uniform_", lambda size, kind: stream.uniform(size, kind, from_, to), stream

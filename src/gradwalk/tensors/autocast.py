@@ -246,3 +246,18 @@ def get_autocast_dtype(device_type: str) -> np.dtype[Any]:
         dtype: np.dtype[Any] = here.dtypes[kind]
         return dtype
     return float16 if kind == "cuda" else bfloat16()
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """The older name of `is_autocast_enabled("cpu")`."""
+    return is_autocast_enabled("cpu")
+
+
+def get_autocast_cpu_dtype() -> np.dtype[Any]:
+    """The older name of `get_autocast_dtype("cpu")`."""
+    return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> np.dtype[Any]:
+    """The older name of `get_autocast_dtype("cuda")`."""
+    return get_autocast_dtype("cuda")

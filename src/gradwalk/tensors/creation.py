@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
 from array import array
@@ -11,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from gradwalk.engine.modes import state
-from gradwalk.graph.storage import strided_zeros
+from gradwalk.graph.storage import UntypedStorage, strided_zeros
 from gradwalk.ops.core.dtypes import (
     category,
     complex_of,
@@ -30,8 +31,8 @@ from gradwalk.tensors.tensor import Tensor
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided",
     "eye", "from_dlpack", "from_numpy", "frombuffer", "full", "full_like", "is_tensor", "linspace",
-    "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices",
-    "zeros", "zeros_like",
+    "logspace", "ones", "ones_like", "range", "scalar_tensor", "tensor", "tril_indices",
+    "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
 
 Dtype = Any
@@ -47,6 +48,10 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
         array = array.astype(array.dtype if dtype is None else dtype, copy=copy)
     elif isinstance(data, np.ndarray):
         array = np.array(data, dtype=dtype) if copy else np.asarray(data, dtype=dtype)
+    elif type(data).__name__ == "PyCapsule" or _only_dlpack(data):
+        return _of_data(_of_dlpack(data), dtype, copy)
+    elif isinstance(data, UntypedStorage):  # its bytes are those of the elements
+        return _of_data(_of_storage(data, dtype), dtype, copy)
     else:
         data = _plain(data)
         try:
@@ -64,6 +69,36 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
         raise TypeError(f"a tensor cannot hold {type(data).__name__} data ({array.dtype})")
     category(array.dtype)
     return array
+
+
+def _of_storage(storage: UntypedStorage, dtype: Dtype) -> np.ndarray[Any, Any]:
+    kind = np.dtype(dtype or get_default_dtype())
+    held = getattr(storage, "dtype", kind)
+    if dtype is not None and held != kind:
+        raise TypeError(f"a storage of {held} is no storage of {kind}. Fix: storage.untyped()")
+    return storage._elements.view(held)
+
+
+def _only_dlpack(data: Any) -> bool:
+    return hasattr(data, "__dlpack__") and not hasattr(data, "__array__")
+
+
+class _Capsule:
+    """Memory of the CPU in a capsule, which NumPy takes from an object only."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def _of_dlpack(other: Any) -> np.ndarray[Any, Any]:
+    exporter = _Capsule(other) if type(other).__name__ == "PyCapsule" else other
+    return np.from_dlpack(exporter)
 
 
 def _wrapped(data: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -140,8 +175,23 @@ def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions
         return made.requires_grad_(wanted) if made.is_leaf else made.detach()
     if isinstance(obj, (array, bytes, bytearray, memoryview)):  # bytes of the dtype, as in PyTorch
         obj = np.frombuffer(obj, dtype or get_default_dtype())
+    if type(obj).__name__ == "PyCapsule" or _only_dlpack(obj):
+        obj = _of_dlpack(obj)
     number = isinstance(obj, np.ndarray) and not obj.ndim  # which PyTorch copies here
-    return leaf(_of_data(obj, dtype, copy=bool(copy) or number), **options)
+    held = _of_data(obj, dtype, copy=bool(copy) or (number and copy is None))
+    if copy is False and not _shows(held, obj):
+        raise ValueError(
+            f"asarray: {type(obj).__name__} data as a tensor of {held.dtype} needs a copy, and "
+            "copy is False"
+        )
+    return leaf(held, **options)
+
+
+def _shows(array: np.ndarray[Any, Any], data: Any) -> bool:
+    """Whether an array shows the memory of an ndarray."""
+    if not isinstance(data, np.ndarray) or array.dtype != data.dtype:
+        return False
+    return not data.size or np.may_share_memory(array, data)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
@@ -162,13 +212,16 @@ def frombuffer(
     >>> gw.frombuffer(array.array("i", [1, 2, 3]), dtype=gw.int32, offset=4)
     tensor([2, 3], dtype=gradwalk.int32)
     """
+    if not count or not 0 <= offset < memoryview(buffer).nbytes:
+        raise ValueError(f"frombuffer: no elements lie at {offset} (count={count})")
     array = np.frombuffer(buffer, np.dtype(dtype), count, offset)
     return from_numpy(array).requires_grad_(requires_grad)
 
 
 def from_dlpack(other: Any) -> Tensor:
-    """A tensor on the memory of any object with `__dlpack__` (PyTorch, JAX, CuPy on CPU...)."""
-    return from_numpy(np.from_dlpack(other))
+    """A tensor on the memory of any object with `__dlpack__` (PyTorch, JAX, CuPy on CPU...), or of
+    the capsule that it gives."""
+    return from_numpy(_of_dlpack(other))
 
 
 @makes_leaf
@@ -217,7 +270,7 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[LeafOption
     (1, 2)
     """
     shape, order = sizes_of((size,)), sizes_of((physical_layout,))
-    if sorted(order) != list(range(len(shape))):
+    if sorted(order) != list(builtins.range(len(shape))):
         raise ValueError(
             f"empty_permuted: physical_layout {order} is no order of {len(shape)} dimensions"
         )
@@ -306,6 +359,25 @@ def arange(
     return leaf((first + by * np.arange(count)).astype(kind), **options)
 
 
+@makes_leaf
+def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Unpack[LeafOptions]) -> Tensor:
+    """`arange` with `end` included and floats for integers, as programs of PyTorch's first years
+    use it.
+
+    >>> import gradwalk as gw
+    >>> gw.range(0, 2)
+    tensor([0., 1., 2.])
+    """
+    if end is None:
+        raise TypeError("range takes start and end. Fix: arange(end)")
+    options.setdefault("dtype", get_default_dtype())
+    first, last, by = (_number("range", n) for n in (start, end, step))
+    if not by or (last - first) * by < 0 or not np.isfinite([first, last, by]).all():
+        raise ValueError(f"range: no steps of {by} lead from {first} to {last}")
+    beyond = by if isinstance(first, int) and isinstance(by, int) else by / 2
+    return arange(first, first + by * math.floor((last - first) / by) + beyond, by, **options)
+
+
 def _number(name: str, given: Any) -> Any:
     """A Python number, or the one in a 0-d tensor."""
     if getattr(given, "ndim", 0):
@@ -328,9 +400,11 @@ def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) ->
 
 def _spaced_dtype(dtype: Dtype, *ends: Any) -> np.dtype[Any]:
     """The dtype of spaced numbers: complex if an end is, unless another one is given."""
-    if dtype is None and any(isinstance(_number("linspace", end), complex) for end in ends):
-        return complex_of(get_default_dtype())
-    return _float(dtype)
+    if not any(isinstance(_number("linspace", end), complex) for end in ends):
+        return _float(dtype)
+    if dtype is not None and not is_complex_dtype(np.dtype(dtype)):
+        raise TypeError(f"numbers between {ends[0]} and {ends[1]} are complex, not {dtype}")
+    return complex_of(get_default_dtype()) if dtype is None else np.dtype(dtype)
 
 
 @makes_leaf

@@ -231,6 +231,8 @@ def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[s
     if isinstance(out, AbstractArray):
         out.become(op, arrays, attrs)
         return
+    if not out.size and not out.flags.writeable:
+        out = np.empty(out.shape, out.dtype)  # there is nothing to write
     if op is indexing.setitem:
         part, subscript = indexing.place(out, attrs["index"], tuple(arrays[2:]))
         quietly(part.__setitem__, subscript, unsigned(out.dtype, arrays[1]))

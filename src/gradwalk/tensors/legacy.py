@@ -29,9 +29,14 @@ class TensorType(type):
 
     type_name: str  # "torch.cuda.FloatTensor"
 
+    @property
+    def dtype(cls) -> Any:
+        """The dtype of its tensors."""
+        return dtype_named(TYPE_NAMES[cls.__name__])
+
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:
         """Sizes give a tensor of that shape, anything else is the data."""
-        dtype = dtype_named(TYPE_NAMES[cls.__name__])
+        dtype = cls.dtype
         where = device or cls.type_name.split(".")[-2].replace("torch", "cpu")
         if are_sizes(data):
             return empty(*data, dtype=dtype, device=where)

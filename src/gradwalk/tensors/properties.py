@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -43,6 +44,13 @@ class Properties:
             self._leaves_as(name)
         row_major(self)
         return self._array
+
+    def _attributes(self: Any) -> dict[str, Any]:
+        """What the program has set on this tensor."""
+        return {key: value for key, value in vars(self).items() if not hasattr(type(self), key)}
+
+    def _give_attributes(self, copied: Any, memo: dict[Any, Any]) -> None:
+        vars(copied).update(deepcopy(self._attributes(), memo))
 
     def __str__(self: Any) -> str:
         if isinstance(self._array, AbstractArray):  # a compiled function would print it only once
@@ -244,8 +252,10 @@ class Properties:
 
     # -- tensors like this one ---------------------------------------------------------------------
 
-    def new(self, *data: Any, device: Any = None) -> Tensor:
+    def new(self, *data: Any, size: Any = None, device: Any = None) -> Tensor:
         """The legacy form: `x.new(2, 3)` has that shape, `x.new([2, 3])` those elements."""
+        if size is not None and not data:
+            return self.new_zeros(size, device=device)
         if not data or are_sizes(data):
             return self.new_zeros(*data or (0,), device=device)
         if len(data) > 1:

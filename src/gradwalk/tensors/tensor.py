@@ -17,6 +17,7 @@ from gradwalk.engine.modes import current, hold, is_grad_enabled, state
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
+from gradwalk.graph.storage import copied_memory
 from gradwalk.graph.versions import View, stamp_of, touch
 from gradwalk.ops.core.dtypes import (
     category,
@@ -435,7 +436,9 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
             )
 
     def __copy__(self) -> Tensor:
-        return self._copied(self.detach()._array)
+        copied = self._copied(self.detach()._array)
+        vars(copied).update(self._attributes())
+        return copied
 
     def _copied(self, array: np.ndarray[Any, Any]) -> Tensor:
         """Another leaf like this one."""
@@ -444,8 +447,10 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         copied.code, copied.position = caller()
         return copied
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copied = self._copied(self.detach()._array.copy())
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+        is_view = self._view is not None
+        copied = self._copied(copied_memory(self.detach()._array, is_view, memo))
+        self._give_attributes(copied, memo)
         if self._grad is not None:
             copied._grad = self._grad.detach().clone()
         memo[id(self)] = copied
@@ -453,7 +458,8 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     def __reduce__(self) -> Any:
         # What was computed becomes a leaf, as in PyTorch.
-        return _unpickle, (type(self), self._shared(), self.requires_grad, self._label)
+        mine = type(self), self._shared(), self.requires_grad, self._label
+        return _unpickle, mine, self._attributes() or None
 
     def view(self, *sizes: Any, size: Any = None) -> Tensor:
         """Another shape, or the bytes as another dtype, on the same memory; never a copy."""

@@ -18,17 +18,18 @@ def factors_first(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function of (input, a, b, *, names) also take its factors by position.
 
     One, such as `value`, comes after the input. Of two, `beta` comes before the input and `alpha`
-    after it; of a method, both come after it.
+    after it; of a method, both come after it. `beta` may stand there alone.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*args: Any, **keywords: Any) -> R:
-            if len(args) == 3 + len(names):
+            factors = len(args) - 3
+            if 0 < factors <= len(names):
                 if isinstance(args[0], Number):
                     args = (args[1], args[0], *args[2:])
-                keywords |= zip(names, args[1 : 1 + len(names)])
-                args = (args[0], *args[1 + len(names) :])
+                keywords |= zip(names[:factors], args[1 : 1 + factors], strict=True)
+                args = (args[0], *args[1 + factors :])
             return function(*args, **keywords)
 
         return call

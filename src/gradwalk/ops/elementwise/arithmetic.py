@@ -226,7 +226,8 @@ power = elementwise(
 
 
 def _pow_in_place(x: Any, exponent: Any) -> Change:
-    if isinstance(exponent, (int, float)):
+    whole = getattr(getattr(x, "dtype", None), "kind", "f") in "biu"
+    if isinstance(exponent, int) or (isinstance(exponent, float) and not whole):
         return power, (x,), {"exponent": as_half(exponent, getattr(x, "dtype", None))}
     return pow_op, (x, exponent), {}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import bool_, constant
+from gradwalk.ops.core.dtypes import bool_, constant, is_half
 from gradwalk.ops.core.op import Op, elementwise
 from gradwalk.ops.core.public import IN_PLACE, METHOD, Change, public
 from gradwalk.ops.shape.reshaping import promoted
@@ -141,11 +141,26 @@ clip_between = elementwise(
 )
 
 
+def _bound(x: Any, number: Any) -> Any:
+    """A bound as halves hold it: an element that is equal to it passes the gradient."""
+    kind = getattr(x, "dtype", None)
+    if number is None or kind is None or not is_half(kind):
+        return number
+    return float(kind.type(number))
+
+
 def _clip_in_place(x: Any, min: Any = None, max: Any = None) -> Change:
+    bounds = [bound for bound in (min, max) if isinstance(bound, float)]
+    if bounds and getattr(getattr(x, "dtype", None), "kind", "f") in "biu":
+        raise TypeError(f"clip in place of {x.dtype} to {bounds[0]} would not fit its integers")
+    return _clipping(x, min, max)
+
+
+def _clipping(x: Any, min: Any = None, max: Any = None) -> Change:
     if min is None and max is None:
         raise ValueError("clip needs min, max or both")
     if not hasattr(min, "_apply") and not hasattr(max, "_apply"):
-        return clip_op, (x,), {"min": min, "max": max}
+        return clip_op, (x,), {"min": _bound(x, min), "max": _bound(x, max)}
     if max is None:
         return clamp_min, (x, min), {}
     return (clamp_max, (x, max), {}) if min is None else (clip_between, (x, min, max), {})
@@ -159,7 +174,7 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Any:
     >>> gw.clip(gw.tensor([-2.0, 0.5, 2.0]), -1, 1)
     tensor([-1.0000,  0.5000,  1.0000])
     """
-    op, operands, attrs = _clip_in_place(input, min, max)
+    op, operands, attrs = _clipping(input, min, max)
     return op(promoted(input, *attrs.values()), *operands[1:], **attrs)
 
 

@@ -44,6 +44,9 @@ def isclose(
         raise TypeError(f"isclose compares tensors of one dtype, not {one} and {two}")
     if rtol < 0 or atol < 0:
         raise ValueError(f"rtol and atol must not be negative, and are {rtol} and {atol}")
+    if not rtol and not atol:
+        same = input == other
+        return same | (isnan(input) & isnan(other)) if equal_nan else same
     if input.dtype.kind in "biu":  # whose differences may not fit their dtype
         input, other = (cast(x, dtype=get_default_dtype()) for x in (input, other))
     apart = abs(input - other)

@@ -94,7 +94,7 @@ def _reduced(
     if reduce not in starts:
         raise ValueError(f"{name}: the reduction is sum, prod, mean, amax or amin, not {reduce!r}")
     if not math.prod(src.shape):
-        return x
+        return setitem(x, src, *arrays, index=fixed)  # writes nothing, and is part of the graph
     shape = tuple(x.shape)
     start = x if include_self else setitem(x, starts[reduce], *arrays, index=fixed)
     if reduce == "prod":
@@ -208,8 +208,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         raise ValueError(
             f"masked_scatter: the mask is true more often than source has elements ({length})"
         )
-    if not length:
-        return broadcast_to(input, shape) * 1
+    if not length:  # the mask is false everywhere
+        return where(full, cast(sum(source), dtype=input.dtype), input)
     places = clip(cumsum(flat, 0) - 1, 0, length - 1)
     taken = getitem(reshape(source, shape=(length,)), places, index=(("array", 0),))
     return where(full, reshape(taken, shape=shape), input)

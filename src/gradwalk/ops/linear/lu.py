@@ -66,6 +66,8 @@ lu_pivots = define(
 
 
 def _order_forward(pivots: Any, *, rows: int) -> Any:
+    if (pivots < 1).any() or (pivots > rows).any():
+        raise ValueError(f"pivots are numbers from 1 to {rows}, as lu_factor returns them")
     order = np.empty((*pivots.shape[:-1], rows), np.int64)
     order[...] = np.arange(rows)
     for row in range(pivots.shape[-1]):

@@ -410,6 +410,9 @@ def _rearranged(term: str, out: str, x: Any) -> Any:
 def _normal_equation(equation: str, operands: tuple[Any, ...]) -> tuple[list[str], str]:
     text = equation.replace(" ", "")
     left, arrow, out = text.partition("->")
+    strange = set((left + out).replace("...", "")) - {*string.ascii_letters, ","}
+    if strange:
+        raise OperandError(f"einsum '{equation}': a dimension is a letter, not {strange.pop()!r}")
     terms = left.split(",")
     if len(terms) != len(operands):
         raise OperandError(

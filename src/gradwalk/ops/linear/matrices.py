@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import namedtuple
 from collections.abc import Sequence
 from functools import reduce
@@ -11,6 +12,7 @@ import numpy as np
 
 from gradwalk.ops.core.dtypes import has_gradients, is_complex_dtype
 from gradwalk.ops.core.public import other_names, public
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.elementwise.arithmetic import log
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.elementwise.complex_numbers import adjoint, conj, real
@@ -248,7 +250,7 @@ def matrix_power(input: Any, n: int) -> Any:
     tensor([[1., 5.],
             [0., 1.]])
     """
-    x = square("matrix_power", input)
+    x, n = square("matrix_power", input), operator.index(n)
     if n == 0:  # always the identity, whatever x is
         nowhere = np.zeros((), bool)
         return where(np.eye(x.shape[-1], dtype=bool), 1.0, where(nowhere, x, 0.0))
@@ -293,10 +295,14 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     """The product of several matrices, from the left; the first and the last may be vectors."""
     if len(tensors) < 2:
         raise ValueError(f"multi_dot takes two matrices or more, not {len(tensors)}")
+    if any(x.ndim != 2 for x in tensors[1:-1]) or not {tensors[0].ndim, tensors[-1].ndim} <= {1, 2}:
+        raise OperandError(f"multi_dot takes matrices, not shapes {[x.shape for x in tensors]}")
     return reduce(matmul, tensors)
 
 
 @public()
 def chain_matmul(*matrices: Any) -> Any:
     """`linalg.multi_dot` with the matrices as arguments; of one, a copy."""
+    if any(x.ndim != 2 for x in matrices):
+        raise OperandError(f"chain_matmul takes matrices, not shapes {[x.shape for x in matrices]}")
     return clone(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)

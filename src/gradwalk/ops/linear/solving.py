@@ -255,5 +255,6 @@ def cond(A: Any, p: float | str | None = None) -> Any:
         largest, smallest = sizes[..., 0], sizes[..., -1]
         return smallest / largest if p == -2 else largest / smallest
     found = inv_ex(square("cond", x))
-    size = matrix_norm(x, p) * matrix_norm(found.inverse, p)
-    return where(found.info != 0, math.inf, size)
+    singular = found.info != 0
+    inverse = where(reshape(singular, shape=(*singular.shape, 1, 1)), 0, found.inverse)
+    return where(singular, math.inf, matrix_norm(x, p) * matrix_norm(inverse, p))

@@ -12,6 +12,7 @@ from gradwalk.ops.core.dtypes import is_complex_dtype
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import define
 from gradwalk.ops.core.public import public
+from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.elementwise.arithmetic import abs, power, sign, zero
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import index_select
@@ -73,6 +74,13 @@ def _norm_rule(g: Any, x: Any, out: Any, p: float, axis: tuple[int, ...]) -> Any
     return sign(x) * power(abs(x), exponent=p - 1) * scale
 
 
+def _norm(x: Any, p: float, dim: Dim, keepdim: bool) -> Any:
+    axes = full_axes(x, dim)
+    if p < 0 and not math.prod([x.shape[axis] for axis in axes]):
+        raise OperandError(f"the norm of no elements with a negative order ({p}) is not defined")
+    return norm_op(x, p=float(p), axis=axes, keepdim=bool(keepdim))
+
+
 norm_op = define("vector_norm", _norm_forward, vjp=[_norm_rule], shape=reduced_shape)
 
 
@@ -102,7 +110,7 @@ def norm(
     if not isinstance(p, (int, float)):
         raise ValueError(f"norm: p is a number or 'fro', not {p!r}")
     x = _sizes(_floats("norm", input, dtype))
-    return norm_op(x, p=float(p), axis=full_axes(x, dim), keepdim=bool(keepdim))
+    return _norm(x, p, dim, keepdim)
 
 
 @public(namespaces="linalg", numpy=True)
@@ -116,7 +124,7 @@ def vector_norm(
     tensor(5.)
     """
     input = _sizes(_floats("vector_norm", input, dtype))
-    return norm_op(input, p=float(ord), axis=full_axes(input, dim), keepdim=bool(keepdim))
+    return _norm(input, ord, dim, keepdim)
 
 
 def _floats(name: str, x: Any, dtype: Any) -> Any:
@@ -182,9 +190,11 @@ def linalg_norm(
     >>> gw.linalg.norm(gw.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
     """
+    pair = dim if isinstance(dim, (tuple, list)) else None
+    if pair is not None and len(pair) not in (1, 2):
+        raise ValueError(f"norm is over one or two dimensions, not {len(pair)}. Fix: vector_norm")
     if ord is None:
         return vector_norm(input, 2, dim, keepdim, dtype=dtype)
-    pair = dim if isinstance(dim, (tuple, list)) else None
     if dim is None and input.ndim > 2:
         raise ValueError(
             f"norm with ord and without dim takes 1-d or 2-d, not {tuple(input.shape)}"

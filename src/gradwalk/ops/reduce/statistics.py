@@ -308,7 +308,10 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
         raise ValueError(f"histc: the range [{low}, {high}] is empty or not finite")
     inside = flat[(flat >= low) & (flat <= high)]
-    place = floor((inside - low) * (bins / (high - low)))
+    # In the dtype and in this order, as in PyTorch: elements on an edge are counted alike.
+    low, high = (float(input.dtype.type(end)) for end in (low, high))
+    width = float(input.dtype.type(high - low))
+    place = floor((inside - low) * bins / width)
     number = cast(clip(place, 0, bins - 1), dtype=int64)  # the last bin has its upper edge too
     return cast(bincount(number, minlength=bins), dtype=input.dtype)
 
