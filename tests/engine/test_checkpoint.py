@@ -393,7 +393,9 @@ def test_pytorchs_options_are_not_given_to_the_function() -> None:
         {"context_fn": lambda: (entering("first"), entering("again"))},
     ):
         x = start()
-        gw.utils.checkpoint.checkpoint(lambda t, by: (t * by).exp(), x, by=2, **options).sum().backward()
+        gw.utils.checkpoint.checkpoint(
+            lambda t, by: (t * by).exp(), x, by=2, **options
+        ).sum().backward()
         assert x.grad.tolist() == (2 * (2 * x).exp()).tolist(), options
     assert entered == ["first", "again"]
     x = start()

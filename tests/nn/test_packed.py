@@ -74,7 +74,7 @@ def test_wrong_lengths_are_explained() -> None:
 def test_the_dtype_of_a_packed_sequence() -> None:
     packed = gw.nn.utils.rnn.pack_sequence([gw.ones(2), gw.ones(1)])
     assert packed.to("cpu") is packed and packed.cpu() is packed and packed.float() is packed
-    for name in "double half long int short char byte".split():
+    for name in ["double", "half", "long", "int", "short", "char", "byte"]:
         changed = getattr(packed, name)()
         assert changed.data.dtype == getattr(packed.data, name)().dtype
         assert changed.batch_sizes is packed.batch_sizes

@@ -16,8 +16,8 @@ from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.hooks import AFTER, read_only, run_before
 from gradwalk.engine.modes import beside, enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
-from gradwalk.graph.handles import ACCUMULATED
 from gradwalk.graph.fork_locks import GRADIENT, fork_safe, watch_forks
+from gradwalk.graph.handles import ACCUMULATED
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.core.dtypes import is_complex_dtype

@@ -10,7 +10,8 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.graph.abstract import is_array
-from gradwalk.graph.handles import AFTER as AFTER, BEFORE as BEFORE
+from gradwalk.graph.handles import AFTER as AFTER
+from gradwalk.graph.handles import BEFORE as BEFORE
 from gradwalk.graph.handles import RemovableHandle as RemovableHandle
 from gradwalk.graph.handles import changes as changes
 from gradwalk.ops.elementwise.complex_numbers import turned

@@ -23,7 +23,7 @@ class _Hooked:
         return registered(self._owner(), AFTER, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(grad_outputs) before each visit; what it returns, if anything, replaces them."""
+        """Call hook(grad_outputs) before each visit; it may return others."""
         return registered(self._owner(), BEFORE, hook)
 
     def _owner(self) -> Any:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 
 from gradwalk.engine.errors import name_of
-from gradwalk.graph.handles import ACCUMULATED, RemovableHandle, registered
 from gradwalk.graph.abstract import AbstractArray
+from gradwalk.graph.handles import ACCUMULATED, RemovableHandle, registered
 from gradwalk.graph.storage import (
     TypedStorage,
     UntypedStorage,

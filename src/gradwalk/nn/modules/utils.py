@@ -1,4 +1,4 @@
-"""`nn.modules.utils`: a number as the same number for each dimension; state dicts of wrapped models."""
+"""`nn.modules.utils`: a number as the same number for each dimension; state dicts of wrappers."""
 
 from __future__ import annotations
 

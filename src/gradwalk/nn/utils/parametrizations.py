@@ -165,7 +165,8 @@ class Orthogonal(Module):
         """A free matrix of the orthogonal matrix that is nearest in direction to `value`."""
         if tuple(value.shape) != self.shape:
             raise ValueError(
-                f"a value of shape {tuple(value.shape)} for orthogonal matrices of shape {self.shape}"
+                f"a value of shape {tuple(value.shape)} for orthogonal matrices of shape "
+                f"{self.shape}"
             )
         wide = value.shape[-2] < value.shape[-1]
         return self._free(value.mT).mT if wide else self._free(value)
