@@ -458,3 +458,23 @@ def test_small_helpers_of_modules() -> None:
     assert gw.equal(gw.rand(1), expected)
     with pytest.raises(RuntimeError, match="makes a Module"):
         gw.nn.utils.skip_init(len, [])
+
+
+def test_a_hook_before_loading_sees_the_part_of_its_module() -> None:
+    found = []
+    for m in (gw, torch):
+        model = m.nn.Sequential(m.nn.Linear(2, 2), m.nn.Sequential(m.nn.Linear(2, 2)))
+        seen: list[Any] = []
+
+        def rename(module: Any, state: Any, prefix: str, *_: Any, seen: Any = seen) -> None:
+            seen.append((prefix, list(state)))
+            for name in list(state):  # of all names that it sees, without a look at the prefix
+                state[name.replace("old", "weight")] = state.pop(name)
+
+        model[1].register_load_state_dict_pre_hook(rename)
+        given = {name.replace("weight", "old"): t for name, t in model.state_dict().items()}
+        keys = model.load_state_dict(given, strict=False)
+        given["1.other"] = given["2.weight"] = given["3"] = given["1.0"] = given["0.bias"]
+        more = model.load_state_dict(given, strict=False)
+        found.append((seen, *map(sorted, (*keys, *more))))
+    assert found[0] == found[1]
