@@ -56,9 +56,9 @@ class Loading(OrderedDict[str, Any]):
         found = []
         for name in self:
             first, dot, _ = name.removeprefix(prefix).partition(".")
-            if name.startswith(prefix) and name not in self.known:
-                if not dot or first not in modules:
-                    found.append(name)
+            inner = dot and first in modules
+            if name.startswith(prefix) and name not in self.known and not inner:
+                found.append(name)
         return found
 
 
