@@ -77,7 +77,7 @@ def _mapping_like(first: Any, parts: dict[Any, Any]) -> Any:
     """The parts in a mapping of the class of a sample, if it can hold them."""
     try:
         if not isinstance(first, MutableMapping):
-            return type(first)(parts)  # type: ignore[call-arg]
+            return type(first)(parts)
         made = copy.copy(first)
         made.update(parts)
         return made

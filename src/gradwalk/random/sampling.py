@@ -388,7 +388,7 @@ class RandomMethods:
         """Every element becomes normal with this mean and standard deviation."""
         if self.is_complex():  # type: ignore[attr-defined]
             view_as_real(self).normal_(0.0, std * math.sqrt(0.5), generator=generator)
-            return self.add_(mean) if mean else self  # type: ignore[attr-defined,no-any-return]
+            return self.add_(mean) if mean else self  # type: ignore[attr-defined]
         stream = _stream(generator)
         if isinstance(stream, MersenneStream) and not self.is_contiguous():  # type: ignore[attr-defined]
             # PyTorch draws in blocks only where the elements lie side by side.
