@@ -398,13 +398,6 @@ def test_gradients_of_convolutions_as_functions(n: int) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
-def test_conv_tbc() -> None:
-    rng = np.random.default_rng(0)
-    given = [rng.normal(size=size) for size in ((5, 2, 3), (2, 3, 4), (4,))]
-    ours, theirs = (m.conv_tbc(*map(m.tensor, given), 1).numpy() for m in (gw, torch))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-
-
 @pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
 def test_a_recurrent_layer_of_no_sequences(name: str) -> None:
     layer = getattr(gw.nn, name)(3, 4)
