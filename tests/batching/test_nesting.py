@@ -245,3 +245,34 @@ def test_a_custom_function_without_a_rule_is_refused() -> None:
         gw.vmap(WithoutRule.apply)(gw.tensor(X))
     with pytest.raises(gw.VmapError, match=r"(?s)Cube.*around the vmap"):
         gw.grad(lambda x: gw.vmap(Cube.apply)(x).sum())(gw.tensor(X))
+
+
+def _filled_in(make: Any) -> Any:
+    def function(y: Any) -> Any:
+        made = make(y)
+        made[0] = y[1]
+        made += y
+        return made.sum()
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda y: y.new_zeros(2),
+        lambda y: y.new_empty((2,)).fill_(0.0),
+        lambda y: y.new_ones(2),
+        lambda y: y.new_full((2,), 3.0),
+        lambda y: (torch if isinstance(y, torch.Tensor) else gw).zeros_like(y),
+        lambda y: (torch if isinstance(y, torch.Tensor) else gw).full_like(y, 2.0),
+    ],
+)
+def test_a_tensor_made_like_a_batched_one_is_filled_in_place(make: Any) -> None:
+    function = _filled_in(make)
+    for transformed in (lambda f, m: m.vmap(f), lambda f, m: m.vmap(m.grad(f))):
+        ours = transformed(function, gw.func)(gw.arange(6.0).reshape(3, 2))
+        theirs = transformed(function, torch.func)(torch.arange(6.0).reshape(3, 2))
+        assert ours.tolist() == theirs.tolist()
+    with pytest.raises(gw.VmapError, match="which the samples share"):
+        gw.vmap(lambda y: gw.zeros(2).add_(y))(gw.ones(3, 2))

@@ -1,12 +1,14 @@
 """The loader gives every sample once, in the background too, and resumes anywhere."""
 
+import collections
 import gc
 import json
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch.utils.data
 
@@ -192,3 +194,68 @@ def test_mistakes_are_refused(options: dict[str, Any]) -> None:
         data.DataLoader(Stream(), shuffle=True)
     with pytest.raises(ValueError, match="position"):
         make().load_state_dict({"position": -1, "sampler": {}})
+
+
+class Named(NamedTuple):
+    a: Any
+    b: Any
+
+
+class Growing(list[Any]):
+    pass
+
+
+SAMPLES: list[Any] = [
+    2.5, "s", np.float32(2), np.str_("x"), np.ones(2), np.array(3.0), (1, 2), [np.ones(1), 2],
+    Growing([1, 2]), collections.OrderedDict(a=np.ones(1)), collections.UserDict(a=1),
+    Named(1, np.ones(1)), range(2), collections.defaultdict(list, a=1), np.array(["a"]), None,
+]  # fmt: skip
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, (dict, collections.UserDict)):
+        return type(value).__name__, {key: _shown(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [_shown(one) for one in value]
+    if isinstance(value, (gw.Tensor, torch.Tensor)):
+        return str(value.dtype).removeprefix("torch."), value.tolist()
+    return type(value).__name__, str(value)
+
+
+@pytest.mark.parametrize("name", ["default_collate", "default_convert"])
+def test_samples_of_any_class_as_in_pytorch(name: str) -> None:
+    for sample in SAMPLES:
+        found: list[Any] = []
+        for m in (gw, torch):
+            given = [sample, sample] if name == "default_collate" else sample
+            try:
+                found.append(_shown(getattr(m.utils.data, name)(given)))
+            except TypeError:
+                found.append("TypeError")
+        assert found[0] == found[1], sample
+
+
+def test_a_dataset_that_reads_whole_batches_and_a_loader_without_batches() -> None:
+    class Batches:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> Any:
+            return np.ones(1) * index
+
+        def __getitems__(self, indices: list[int]) -> Any:
+            return [10 * i for i in indices]
+
+    data = gw.utils.data
+    assert [b.tolist() for b in data.DataLoader(Batches(), batch_size=2)] == [[0, 10], [20, 30]]
+    alone = list(data.DataLoader(Batches(), batch_size=None))
+    assert all(isinstance(sample, gw.Tensor) for sample in alone)
+    assert [float(sample) for sample in alone] == [0, 1, 2, 3]
+
+
+def test_what_a_loader_tells_of_itself() -> None:
+    loader = gw.utils.data.DataLoader(range(4), batch_size=2, pin_memory=True)
+    assert loader.pin_memory and loader.timeout == 0 and loader.worker_init_fn is None
+    assert loader.collate_fn([1, 2]).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="batch_size of a DataLoader does not change"):
+        loader.batch_size = 3

@@ -222,3 +222,34 @@ def test_constraints_against_pytorch() -> None:
 
 def test_perplexity() -> None:
     assert abs(Categorical(gw.ones(5)).perplexity().item() - 5) < 1e-5
+
+
+def test_a_lazy_property_has_its_gradient_in_no_grad() -> None:
+    x = gw.ones(1, requires_grad=True)
+
+    class Lazy:
+        @gw.distributions.utils.lazy_property
+        def y(self) -> Any:
+            return x + 1
+
+    with gw.no_grad():
+        Lazy().y.backward()
+    assert x.grad.tolist() == [1.0]
+
+
+def test_shapes_are_sizes_and_a_value_outside_bounds_that_broadcast_is_shown() -> None:
+    normal = Normal(gw.zeros(2, 3), 1.0)
+    assert normal.batch_shape.numel() == 6 and normal.event_shape.numel() == 1
+    with pytest.raises(ValueError, match=r"found 2\.0 at index \[0, 0\]"):
+        gw.distributions.Uniform(gw.zeros(5, 2), 1.0).log_prob(gw.tensor(2.0))
+
+
+def test_the_slope_of_a_continuous_bernoulli_near_its_ends_in_float32() -> None:
+    for p in map(float, np.float32([1e-4, 3e-3, 0.3])):  # the same in both dtypes
+        slopes = []
+        for dtype in (gw.float32, gw.float64):
+            probs = gw.tensor([p], dtype=dtype, requires_grad=True)
+            value = gw.tensor([1.0], dtype=dtype)
+            gw.distributions.ContinuousBernoulli(probs).log_prob(value).backward()
+            slopes.append(probs.grad.item())
+        assert slopes[0] == pytest.approx(slopes[1], rel=3e-6)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -376,3 +377,30 @@ def test_an_error_leaves_the_random_state_and_the_graph_alone() -> None:
     assert next_draws() == expected
     (x * x).sum().backward()
     assert x.grad.tolist() == (2 * x).tolist()
+
+
+def test_pytorchs_options_are_not_given_to_the_function() -> None:
+    entered: list[str] = []
+
+    @contextmanager
+    def entering(name: str) -> Iterator[None]:
+        entered.append(name)
+        yield
+
+    for options in (
+        {"preserve_rng_state": False, "use_reentrant": False},
+        {"determinism_check": "none", "debug": False, "early_stop": False},
+        {"context_fn": lambda: (entering("first"), entering("again"))},
+    ):
+        x = start()
+        gw.utils.checkpoint.checkpoint(
+            lambda t, by: (t * by).exp(), x, by=2, **options
+        ).sum().backward()
+        assert x.grad.tolist() == (2 * (2 * x).exp()).tolist(), options
+    assert entered == ["first", "again"]
+    x = start()
+    changing = Growing(lambda t: t.exp() * 2.0, lambda t: t.exp() * 3.0)
+    gw.checkpoint(changing, x, determinism_check="none").sum().backward()
+    assert x.grad.tolist() == (3 * x.exp()).tolist()
+    with pytest.raises(ValueError, match="'default' or 'none'"):
+        gw.checkpoint(lambda t: t, x, determinism_check="some")

@@ -47,7 +47,11 @@ def test_compiled_functions_call_them() -> None:
 
     step(gw.ones(2))
     assert x.grad.tolist() == [1.0, 1.0]
-    x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad.mul_(0.5))
+
+    def halve(leaf: gw.Tensor) -> None:
+        leaf.grad.mul_(0.5)
+
+    x.register_post_accumulate_grad_hook(halve)
     for _ in range(2):
         x.grad = None
         step(gw.ones(2))
@@ -55,3 +59,86 @@ def test_compiled_functions_call_them() -> None:
     x.grad = None
     gw.compile(lambda y: (x * y).sum())(gw.ones(2)).backward()
     assert x.grad.tolist() == [0.5, 0.5]
+
+
+# -- hooks of nodes --------------------------------------------------------------------------------
+
+
+def hooked(m: Any, where: str, after: Any = None, before: Any = None) -> Any:
+    """What hooks on a node see, and the gradients of a product's factors."""
+    seen: list[Any] = []
+
+    def numbers(given: Any) -> Any:
+        return tuple(None if g is None else g.tolist() for g in given)
+
+    def post(grad_inputs: Any, grad_outputs: Any) -> Any:
+        seen.append(("after", numbers(grad_inputs), numbers(grad_outputs)))
+        return after and after(grad_inputs)
+
+    def pre(grad_outputs: Any) -> Any:
+        seen.append(("before", numbers(grad_outputs)))
+        return before and before(grad_outputs)
+
+    x = m.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = m.tensor([4.0, 5.0, 6.0], requires_grad=True)
+    product = x * y
+    total = product.sum()
+    node = {
+        "product": product.grad_fn,
+        "sum": total.grad_fn,
+        "leaf": product.grad_fn.next_functions[0][0],
+    }[where]
+    handles = [node.register_hook(post), node.register_prehook(pre)]
+    total.backward(retain_graph=True)
+    for handle in handles:
+        handle.remove()
+    total.backward()
+    return seen, numbers([x.grad, y.grad])
+
+
+@pytest.mark.parametrize(
+    "where, after, before",
+    [
+        ("product", None, None),
+        ("sum", None, None),
+        ("leaf", None, None),
+        ("product", lambda g: (g[0] * 10, g[1]), None),
+        ("product", lambda g: (g[0], None), None),
+        ("product", None, lambda g: (g[0] * 2,)),
+        ("leaf", None, lambda g: (g[0] * 2,)),
+    ],
+)
+def test_hooks_of_nodes_see_and_replace_what_pytorchs_do(
+    where: str, after: Any, before: Any
+) -> None:
+    assert hooked(gw, where, after, before) == hooked(torch, where, after, before)
+
+
+def test_a_hook_where_a_leaf_is_added_to_sees_the_sum() -> None:
+    found = []
+    for m in (gw, torch):
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        order: list[Any] = []
+        place = x.expand_as(x).grad_fn.next_functions[0][0]  # how programs find it
+        place.register_hook(lambda *_, x=x, order=order: order.append(x.grad.tolist()))
+        x.register_post_accumulate_grad_hook(lambda _, order=order: order.append("added"))
+        place.register_prehook(lambda _, order=order: order.append("before"))
+        x.register_hook(lambda _, order=order: order.append("tensor"))
+        (x * 2).sum().backward()
+        (x * 3).sum().backward()
+        m.autograd.grad((x * 3).sum(), x)
+        found.append(order)
+    assert found[0] == found[1]
+
+
+def test_what_hooks_of_nodes_may_not_return() -> None:
+    with pytest.raises(TypeError, match="None or a tuple"):
+        hooked(gw, "product", lambda g: g[0])
+    with pytest.raises(RuntimeError, match="1 gradients in place of 2"):
+        hooked(gw, "product", lambda g: g[:1])
+    with pytest.raises(gw.AutogradError, match="they must be alike"):
+        hooked(gw, "product", lambda g: (g[0].sum(), g[1]))
+    x = gw.ones(2, requires_grad=True)
+    x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad * 2)
+    with pytest.raises(TypeError, match="Fix: change tensor"):
+        (x * 2).sum().backward()

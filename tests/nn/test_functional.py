@@ -133,6 +133,7 @@ add("one_hot", integers(2, 3, high=5), num_classes=[-1, 6])
 strides, pads = [1, 2, 3], [0, 1, "valid"]
 add("conv1d", floats(2, 3, 9), floats(4, 3, 3), stride=strides, padding=pads, dilation=[1, 2])
 add("conv1d", floats(2, 4, 9), floats(6, 2, 3), floats(6), groups=[2], padding=["same", 2])
+add("conv_tbc", floats(5, 2, 3), floats(2, 3, 4), floats(4), pad=[0, 1], second=True)
 add(
     "conv2d", floats(2, 3, 8, 7), floats(4, 3, 3, 2), floats(4),
     stride=[1, 2, (2, 1)], padding=[0, 1, (2, 1)], dilation=[1, (1, 2)],

@@ -70,3 +70,10 @@ def test_an_optimizer_made_before_the_first_input_moves_the_parameters() -> None
 def test_arguments_are_checked_at_once() -> None:
     with pytest.raises(TypeError):
         gw.nn.LazyConv2d(3)
+
+
+def test_an_input_given_by_name_and_a_layer_that_waits_for_nothing() -> None:
+    layer = gw.nn.LazyBatchNorm1d()
+    assert layer(input=gw.ones(3, 4)).shape == (3, 4) and type(layer) is gw.nn.BatchNorm1d
+    plain = gw.nn.LazyInstanceNorm1d()  # without weights
+    assert not plain.has_uninitialized_params()

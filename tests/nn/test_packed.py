@@ -66,3 +66,15 @@ def test_wrong_lengths_are_explained() -> None:
     packed = rnn.pack_padded_sequence(gw.ones(3, 2), [3, 2])
     with pytest.raises(ValueError, match="below the longest"):
         rnn.pad_packed_sequence(packed, total_length=2)
+    for empty in (gw.ones(0, 0), gw.ones(0, 2)):
+        with pytest.raises(RuntimeError, match="without elements"):
+            rnn.pack_padded_sequence(empty, [1] * empty.shape[1])
+
+
+def test_the_dtype_of_a_packed_sequence() -> None:
+    packed = gw.nn.utils.rnn.pack_sequence([gw.ones(2), gw.ones(1)])
+    assert packed.to("cpu") is packed and packed.cpu() is packed and packed.float() is packed
+    for name in ["double", "half", "long", "int", "short", "char", "byte"]:
+        changed = getattr(packed, name)()
+        assert changed.data.dtype == getattr(packed.data, name)().dtype
+        assert changed.batch_sizes is packed.batch_sizes

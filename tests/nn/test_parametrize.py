@@ -185,3 +185,54 @@ def test_orthogonal_refuses() -> None:
     with pytest.raises(NotImplementedError, match=r"has no inverse\. Fix: "):
         orthogonal(layer, orthogonal_map="cayley", use_trivialization=False)
         layer.weight = gw.eye(2)
+    square = gw.nn.Linear(3, 4)
+    orthogonal(square)
+    before = square.weight.detach().clone()
+    with pytest.raises(ValueError, match=r"\(5, 5\) for orthogonal matrices of shape \(4, 3\)"):
+        square.weight = gw.ones(5, 5)
+    assert gw.equal(square.weight, before)
+    with pytest.raises(ValueError, match="takes real matrices"):
+        orthogonal(gw.nn.Linear(2, 2, dtype=gw.complex64), orthogonal_map="householder")
+
+
+@pytest.mark.parametrize("around", [True, False])
+@pytest.mark.parametrize("orthogonal_map", ["matrix_exp", "cayley"])
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3)])
+def test_a_map_that_has_no_inverse_and_complex_matrices(
+    orthogonal_map: str, around: bool, shape: tuple[int, int]
+) -> None:
+    for dtype in (gw.float64, gw.complex128):
+        layer = gw.nn.Linear(*shape, dtype=dtype)
+        before = layer.weight.detach().clone()
+        gw.nn.utils.parametrizations.orthogonal(
+            layer, orthogonal_map=orthogonal_map, use_trivialization=around
+        )
+        if not around:  # as in PyTorch, what it had is what it is made from
+            assert gw.equal(layer.parametrizations.weight.original, before)
+        w = layer.weight if shape == (4, 3) else layer.weight.mH  # more columns than rows
+        np.testing.assert_allclose((w @ w.mH).detach().numpy(), np.eye(3), atol=1e-12)
+
+
+def test_a_further_parametrization_with_a_wrong_inverse() -> None:
+    class Same(gw.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x
+
+    class Wrong(Same):
+        def __init__(self, inverse: Any) -> None:
+            super().__init__()
+            self.inverse = inverse
+
+        def right_inverse(self, x: Any) -> Any:
+            return self.inverse(x)
+
+    register = gw.nn.utils.parametrize.register_parametrization
+    layer = register(gw.nn.Linear(2, 2), "weight", Same())
+    for inverse, why in (
+        (lambda x: (x, x), "returns a tuple"),
+        (lambda x: x[:1], r"of shape \(1, 2\)"),
+        (lambda x: x.bool(), "returns bool"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            register(layer, "weight", Wrong(inverse))
+    assert len(layer.parametrizations.weight) == 1

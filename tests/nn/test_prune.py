@@ -186,3 +186,17 @@ def test_refusals_change_nothing(
         wrong(layer)
     assert list(layer.state_dict()) == ["weight", "bias"]
     assert not prune.is_pruned(layer)
+
+
+def test_the_mask_of_a_container_has_the_dtype_of_the_tensor() -> None:
+    masks = []
+    for m in (gw, torch):
+        container = m.nn.utils.prune.PruningContainer()
+        container._tensor_name = "test"
+        method = m.nn.utils.prune.L1Unstructured(amount=2)
+        method._tensor_name = "test"
+        container.add_pruning_method(method)
+        t = m.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+        masks.append(container.compute_mask(t, m.tensor([[1, 1, 1, 0], [1, 1, 0, 1]])).numpy())
+    assert masks[0].dtype == masks[1].dtype
+    np.testing.assert_array_equal(*masks)

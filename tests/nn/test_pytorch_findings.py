@@ -378,3 +378,96 @@ def test_statistics_of_older_files_have_no_count_of_batches(library: Any) -> Non
     del state["num_batches_tracked"]
     with pytest.raises(RuntimeError, match="num_batches_tracked"):
         layer.load_state_dict(state)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_gradients_of_convolutions_as_functions(n: int) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 4, *(7,) * n)), rng.normal(size=(6, 2, *(3,) * n))
+    options = dict(stride=2, padding=1, dilation=2, groups=2)
+    found = []
+    for m in (gw, torch):
+        given: Any = [m.tensor(array) for array in (x, w)]
+        out = getattr(m.nn.functional, f"conv{n}d")(*given, None, **options)
+        g = m.tensor(np.cos(np.arange(out.numel())).reshape(out.shape), requires_grad=True)
+        of_input = getattr(m.nn.grad, f"conv{n}d_input")(x.shape, given[1], g, **options)
+        of_weight = getattr(m.nn.grad, f"conv{n}d_weight")(given[0], w.shape, g, **options)
+        (of_input.square().sum() + of_weight.square().sum()).backward()
+        found.append([numbers(t) for t in (of_input, of_weight, g.grad)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
+def test_a_recurrent_layer_of_no_sequences(name: str) -> None:
+    layer = getattr(gw.nn, name)(3, 4)
+    layer(gw.zeros(5, 0, 3))[0].sum().backward()
+    assert layer.weight_ih_l0.grad.abs().sum() == 0
+
+
+def test_classes_that_do_not_exist_are_refused() -> None:
+    layer = gw.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10])
+    for wrong in (20, -1):
+        with pytest.raises(IndexError, match=f"class {wrong} is out of range for 20"):
+            layer(gw.ones(2, 16), gw.tensor([0, wrong]))
+    with pytest.raises(IndexError, match="class -1"):
+        gw.nn.functional.multi_margin_loss(gw.ones(2, 3), gw.tensor([0, -1]))
+    with pytest.raises(ValueError, match="one_hot"):
+        gw.nn.functional.one_hot(gw.tensor([3, 4]), -2)
+
+
+def test_modules_of_complex_numbers() -> None:
+    layer = gw.nn.Linear(2, 3)
+    weight = layer.weight.detach().clone()
+    layer.to(gw.complex64)
+    assert layer.weight.dtype == gw.complex64 and gw.equal(layer.weight.real, weight)
+    assert layer(gw.ones(1, 2, dtype=gw.complex64)).shape == (1, 3)
+    assert layer.to(gw.float64).weight.dtype == gw.complex64
+    with pytest.raises(TypeError, match="floating-point"):
+        layer.to(gw.int64)
+    drawn = []
+    for m in (gw, torch):
+        m.manual_seed(0, **({"like": "torch"} if m is gw else {}))
+        made = m.nn.Linear(4, 5, dtype=m.complex128)
+        drawn += [[made.weight, made.bias, m.nn.init.xavier_normal_(made.weight.detach() * 0, 2)]]
+    gw.manual_seed(0)
+    for ours, theirs in zip(*drawn, strict=True):
+        np.testing.assert_allclose(numbers(ours), theirs.detach().numpy(), rtol=1e-6)
+
+
+def test_small_helpers_of_modules() -> None:
+    inner = gw.nn.Linear(2, 2)
+    state = gw.nn.Sequential(gw.nn.ModuleDict({"net": inner})).state_dict()
+    state["step"] = gw.tensor(3)
+    gw.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "0.net.")
+    assert list(state) == ["weight", "bias", "step"] and state._metadata[""] == {"version": 1}
+    parameters = gw.nn.ParameterDict({"a": gw.ones(1), "b": gw.ones(2)})
+    copied = parameters.copy()
+    assert list(copied) == ["a", "b"] and copied["a"] is parameters["a"]
+    gw.manual_seed(0)
+    expected = gw.rand(1)
+    gw.manual_seed(0)
+    assert gw.nn.utils.skip_init(gw.nn.Linear, 2, 3).weight.shape == (3, 2)
+    assert gw.equal(gw.rand(1), expected)
+    with pytest.raises(RuntimeError, match="makes a Module"):
+        gw.nn.utils.skip_init(len, [])
+
+
+def test_a_hook_before_loading_sees_the_part_of_its_module() -> None:
+    found = []
+    for m in (gw, torch):
+        model = m.nn.Sequential(m.nn.Linear(2, 2), m.nn.Sequential(m.nn.Linear(2, 2)))
+        seen: list[Any] = []
+
+        def rename(module: Any, state: Any, prefix: str, *_: Any, seen: Any = seen) -> None:
+            seen.append((prefix, list(state)))
+            for name in list(state):  # of all names that it sees, without a look at the prefix
+                state[name.replace("old", "weight")] = state.pop(name)
+
+        model[1].register_load_state_dict_pre_hook(rename)
+        given = {name.replace("weight", "old"): t for name, t in model.state_dict().items()}
+        keys = model.load_state_dict(given, strict=False)
+        given["1.other"] = given["2.weight"] = given["3"] = given["1.0"] = given["0.bias"]
+        more = model.load_state_dict(given, strict=False)
+        found.append((seen, *map(sorted, (*keys, *more))))
+    assert found[0] == found[1]

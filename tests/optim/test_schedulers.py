@@ -385,3 +385,22 @@ def test_a_schedule_keeps_rates_that_are_tensors() -> None:
         highest.mul_(0.5)
         assert [float(lr) for lr in schedule.base_lrs + schedule.max_lrs] == [0.5, 1.0]
         assert float(optimizer.param_groups[0]["initial_lr"]) == 0.5
+
+
+@pytest.mark.filterwarnings("ignore:.*before `optimizer.step:UserWarning")
+def test_a_chain_as_the_first_part_of_a_sequence() -> None:
+    found = []
+    for m in (gw, torch):
+        schedules = m.optim.lr_scheduler
+        optimizer = _one_group(m, 0.5)
+        chain = schedules.ChainedScheduler(
+            [schedules.ConstantLR(optimizer, 0.5, 2), schedules.ExponentialLR(optimizer, 0.9)]
+        )
+        whole = schedules.SequentialLR(optimizer, [chain, schedules.StepLR(optimizer, 2)], [3])
+        rates = []
+        for _ in range(6):
+            optimizer.step()
+            whole.step()
+            rates += whole.get_last_lr()
+        found.append(rates)
+    assert found[0] == pytest.approx(found[1])

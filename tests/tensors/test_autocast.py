@@ -238,3 +238,37 @@ def test_a_function_of_its_own_has_the_dtypes_of_pytorch(inside: bool, cast_inpu
         out.sum().backward()
         seen.append([str(d).removeprefix("torch.") for d in [*dtypes, out.dtype]] + x.grad.tolist())
     assert seen[0] == seen[1]
+
+
+EINSUMS = {
+    "i,j->ij": ((3,), (4,)), "ij,ij->ij": ((3, 4), (3, 4)), "ij,j->ij": ((3, 4), (4,)),
+    "ij,ij->i": ((3, 4), (3, 4)), "ij,k->k": ((3, 4), (2,)), "ij->i": ((3, 4),),
+    "i,j,k->ijk": ((3,), (4,), (2,)), "a,b,ab->": ((2,), (3,), (2, 3)),
+}  # fmt: skip
+PRODUCTS: dict[str, tuple[tuple[int, ...], ...]] = {
+    "dot": ((4,), (4,)), "vdot": ((4,), (4,)), "inner": ((4,), (4,)), "mv": ((3, 4), (4,)),
+    "matmul": ((4,), (4,)), "addmv": ((3,), (3, 4), (4,)), "addr": ((3, 4), (3,), (4,)),
+    "addmm": ((3, 5), (3, 4), (4, 5)), "baddbmm": ((2, 3, 5), (2, 3, 4), (2, 4, 5)),
+    "addbmm": ((3, 5), (2, 3, 4), (2, 4, 5)), "bilinear": ((3, 4), (3, 4), (2, 4, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*EINSUMS, *PRODUCTS])
+def test_products_that_pytorch_chooses_a_dtype_for_as_a_whole(name: str) -> None:
+    rng = np.random.default_rng(0)
+    shapes = EINSUMS.get(name) or PRODUCTS[name]
+    arrays = [rng.normal(size=shape).astype("float32") for shape in shapes]
+    found = []
+    for m in (gw, torch):
+        given: Any = [m.tensor(array, requires_grad=True) for array in arrays]
+        with m.autocast("cpu", dtype=m.bfloat16):
+            out = m.einsum(name, *given) if name in EINSUMS else getattr(m, name)(*given)
+        out.float().square().sum().backward()
+        kind = str(out.dtype).removeprefix("torch.")
+        found.append((kind, out.detach().float().numpy(), [t.grad.numpy() for t in given]))
+    (kind, ours, gradients), (their_kind, theirs, expected) = found
+    assert kind == their_kind
+    exact = kind == "bfloat16" and name in ("addmm", "baddbmm")  # rounded once
+    np.testing.assert_allclose(ours, theirs, rtol=0 if exact else 2e-2, atol=0 if exact else 2e-2)
+    for mine, other in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=5e-2, atol=0.2)

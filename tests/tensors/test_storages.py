@@ -125,3 +125,15 @@ REFUSED: dict[str, Callable[[], Any]] = {
 def test_what_is_refused(label: str) -> None:
     with pytest.raises((RuntimeError, TypeError, ValueError)):
         REFUSED[label]()
+
+
+def test_a_parameter_is_set_to_other_memory_in_no_grad() -> None:
+    for m in (gw, torch):
+        parameter = m.nn.Parameter(m.arange(5.0))
+        with m.no_grad():
+            parameter.set_(parameter[1:])
+        (parameter * 2).sum().backward()
+        assert parameter.is_leaf and parameter.tolist() == [1.0, 2.0, 3.0, 4.0]
+        assert parameter.grad.tolist() == [2.0] * 4
+        with pytest.raises(RuntimeError):
+            parameter.set_(m.ones(1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import contextvars
 import inspect
 import io
 import json
@@ -139,7 +140,9 @@ def main() -> None:
             for shown, owner, name, keywords in cases(loaded(path)):
                 if options.k not in shown:
                     continue
-                became, why = outcome(owner, name, keywords, options.seconds)
+                # In a context of its own: what a test leaves on (hooks, modes) ends with it.
+                alone = contextvars.copy_context()
+                became, why = alone.run(outcome, owner, name, keywords, options.seconds)
                 counts[became] += 1
                 if became != "passed" and out:
                     out.write(

@@ -215,6 +215,11 @@ alias.EQUIVALENT |= {
         _get_foreach_kernels_supported_devices=lambda: ["cpu"]
     ),
     "torch.utils._pytree": torch.utils._pytree,  # of any leaves
+    "torch.utils.checkpoint.set_checkpoint_early_stop": lambda on: contextlib.nullcontext(),
+    "torch.nn._reduction": types.SimpleNamespace(get_enum=torch.nn._reduction.get_enum),
+    "torch.nn.functional.grad": gw.nn.grad,
+    "torch._dynamo": types.SimpleNamespace(disable=alias.identity),
+    "torch.view_as_real_copy": lambda tensor: gw.view_as_real(tensor).clone(),
     # Loops that PyTorch's vmap warns of; ours never loops.
     "torch._C._debug_only_are_vmap_fallback_warnings_enabled": lambda: True,
     "torch._C._debug_only_display_vmap_fallback_warnings": lambda on: None,

@@ -222,3 +222,9 @@ def batch_taker(dataset: Any) -> Callable[[Sequence[int]], Any] | None:
         if inner is not None:
             return lambda chosen: inner([indices[i] for i in chosen])
     return None
+
+
+def batch_fetcher(dataset: Any) -> Callable[[Sequence[int]], Any]:
+    """A function that lists the samples of a batch: the dataset's own, if it has one."""
+    own = getattr(dataset, "__getitems__", None)
+    return own if callable(own) else lambda chosen: [dataset[i] for i in chosen]

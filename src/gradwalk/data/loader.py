@@ -8,18 +8,19 @@ from itertools import islice
 from types import GenericAlias
 from typing import Any
 
-from gradwalk.data.collate import default_collate
-from gradwalk.data.dataset import IterableDataset, batch_taker
+from gradwalk.data.collate import default_collate, default_convert
+from gradwalk.data.dataset import IterableDataset, batch_fetcher, batch_taker
 from gradwalk.data.global_batches import GlobalBatches
 from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, batched
 from gradwalk.distributed.mesh import Mesh
 from gradwalk.random.generator import Generator, default_generator
 
-# PyTorch's options about worker processes and GPUs. They change no batch and are ignored.
+# PyTorch's options about worker processes and GPUs. They change no batch: they are attributes only.
 _WITHOUT_MEANING = {
-    "pin_memory", "pin_memory_device", "persistent_workers", "timeout", "worker_init_fn",
-    "multiprocessing_context", "in_order",
+    "pin_memory": False, "pin_memory_device": "", "persistent_workers": False, "timeout": 0,
+    "worker_init_fn": None, "multiprocessing_context": None, "in_order": True,
 }  # fmt: skip
+_SETTLED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset")
 
 
 class DataLoader:
@@ -64,9 +65,10 @@ class DataLoader:
         mesh: Mesh | None = None,
         **unused: Any,
     ) -> None:
-        if unused.keys() - _WITHOUT_MEANING:
-            unknown = ", ".join(sorted(unused.keys() - _WITHOUT_MEANING))
+        if unused.keys() - _WITHOUT_MEANING.keys():
+            unknown = ", ".join(sorted(unused.keys() - _WITHOUT_MEANING.keys()))
             raise TypeError(f"DataLoader has no option {unknown}")
+        vars(self).update(_WITHOUT_MEANING | unused)
         prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         self.dataset = dataset
         self.batch_size = batch_size
@@ -101,9 +103,17 @@ class DataLoader:
         if self._global is not None and batch_sampler is None:
             samples = length_of(dataset if sampler is None else sampler)
             self._global.check_sizes(batch_size, samples, drop_last)
-        self.collate_fn = collate_fn
+        alone = batch_size is None and batch_sampler is None
+        self.collate_fn = collate_fn or (default_convert if alone else default_collate)
         self._position = 0  # batches of the present epoch so far
         self._skip: int | None = None  # batches to skip in the next epoch, if a state was loaded
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _SETTLED and "_skip" in vars(self):
+            raise ValueError(
+                f"{name} of a DataLoader does not change after it is made: make another one"
+            )
+        super().__setattr__(name, value)
 
     def __len__(self) -> int:
         if self.streams:
@@ -123,21 +133,20 @@ class DataLoader:
 
     def _batches(self, skipped: int) -> Iterator[Any]:
         """This epoch's batches without the skipped ones, which are read only from a stream."""
-        collate = self.collate_fn or default_collate
+        collate = self.collate_fn
         if self.streams:
             if self.batch_size is None:
-                items = islice(iter(self.dataset), skipped, None)
-                return map(self.collate_fn, items) if self.collate_fn else items
+                return map(collate, islice(iter(self.dataset), skipped, None))
             groups = batched(iter(self.dataset), self.batch_size, self.drop_last)
             return self._made(islice(groups, skipped, None), collate)
         dataset = self.dataset
         if self.batch_sampler is None:
             indices = islice(iter(self.sampler), skipped, None)  # type: ignore[arg-type]
-            samples = (dataset[i] for i in indices)
-            return map(self.collate_fn, samples) if self.collate_fn else samples
+            return map(collate, (dataset[i] for i in indices))
         chosen = islice(iter(self.batch_sampler), skipped, None)
-        take = batch_taker(dataset) if self.collate_fn is None else None
-        return self._made(chosen, take or (lambda batch: collate([dataset[i] for i in batch])))
+        take = batch_taker(dataset) if collate is default_collate else None
+        fetch = batch_fetcher(dataset)
+        return self._made(chosen, take or (lambda batch: collate(fetch(batch))))
 
     def _made(self, groups: Iterator[Any], make: Callable[[Any], Any]) -> Iterator[Any]:
         """A batch for each group of samples or their indices."""

@@ -316,7 +316,7 @@ class ContinuousBernoulli(_Odds):
 
     def _log_norm(self) -> Tensor:
         return self._chosen(
-            lambda p: (2 * gw.atanh(1 - 2 * p) / (1 - 2 * p)).log(),
+            lambda p: ((gw.log1p(-p) - p.log()) / (1 - 2 * p)).log(),
             lambda d: math.log(2) + (4 / 3 + 104 / 45 * d.square()) * d.square(),
         )
 

@@ -16,6 +16,7 @@ import numpy as np
 import gradwalk as gw
 from gradwalk.distributions.constraints import Constraint
 from gradwalk.graph.abstract import numbers_of
+from gradwalk.tensors.size import Size
 from gradwalk.tensors.tensor import Tensor
 
 Shape = tuple[int, ...]
@@ -91,7 +92,8 @@ class Distribution:
         if inside is not None and not inside.all():
             first = np.unravel_index(int(np.argmin(inside)), inside.shape)
             place = [int(i) for i in first]
-            found = value.detach()[tuple(place)] if place else value.detach()
+            event = value.shape[value.ndim - constraint.event_dim :]
+            found = value.detach().expand(*inside.shape, *event)[tuple(place)]
             raise ValueError(
                 f"Expected {name} (shape {tuple(value.shape)}) of {type(self).__name__} to be "
                 f"{constraint}, but found {found}"
@@ -132,14 +134,14 @@ class Distribution:
         return new
 
     @property
-    def batch_shape(self) -> Shape:
+    def batch_shape(self) -> Size:
         """The shape of the batch of distributions."""
-        return self._batch_shape
+        return Size(self._batch_shape)
 
     @property
-    def event_shape(self) -> Shape:
+    def event_shape(self) -> Size:
         """The shape of one draw of one distribution."""
-        return self._event_shape
+        return Size(self._event_shape)
 
     def _extended_shape(self, sample_shape: Any = ()) -> Shape:
         """The shape of a sample: (sample shape, batch shape, event shape)."""
@@ -264,7 +266,17 @@ def sum_rightmost(tensor: Tensor, dims: int) -> Tensor:
 
 # -- what programs with distributions of their own import from `distributions.utils` ---------------
 
-lazy_property = functools.cached_property  # computed once
+
+class lazy_property(functools.cached_property[Any]):
+    """An attribute that is computed once, when it is first read; with gradients even in no_grad."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with gw.enable_grad():
+            return super().__get__(instance, owner)
+
+
 _sum_rightmost = sum_rightmost
 
 

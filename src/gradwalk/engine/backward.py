@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.hooks import Wrap, run_hooks
+from gradwalk.engine.hooks import Wrap, run_after, run_before, run_hooks
 from gradwalk.engine.pull import pull
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
@@ -51,7 +51,8 @@ def walk(
         g = grads.pop(node, None)
         if g is None:
             continue
-        if node.hooks:
+        hooks = node.hooks
+        if hooks:
             g = run_hooks(node, g, wrap, graph)
         if needed is not None and node not in needed:  # a root that leads to nothing wanted
             continue
@@ -61,7 +62,13 @@ def walk(
                 deliver(node, g)
             if not inputs or node in stop:
                 continue
+        if hooks:
+            g = run_before(node, g, wrap)
+            if g is None:
+                continue
         contributions: Any = pull(node, g, needed, wrap if graph else None)
+        if hooks:
+            contributions = run_after(node, g, contributions, wrap)
         for i, contribution in enumerate(contributions):
             if contribution is not None:
                 source = inputs[i]

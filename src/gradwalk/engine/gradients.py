@@ -13,10 +13,11 @@ import numpy as np
 from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
-from gradwalk.engine.hooks import ACCUMULATED
+from gradwalk.engine.hooks import AFTER, read_only, run_before
 from gradwalk.engine.modes import beside, enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
 from gradwalk.graph.fork_locks import GRADIENT, fork_safe, watch_forks
+from gradwalk.graph.handles import ACCUMULATED
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.core.dtypes import is_complex_dtype
@@ -150,10 +151,25 @@ def _arrive(tensor: Any, g: Any) -> None:
     if isinstance(g, list):
         g = g[tensor._index]
     if g is not None:  # else another output of the same node has one
-        accumulate(tensor, turned(g))
-        if tensor.hooks and ACCUMULATED in tensor.hooks:
-            for hook in list(tensor.hooks[ACCUMULATED].values()):
-                hook(tensor)
+        if tensor.hooks:
+            _arrive_hooked(tensor, g)
+        else:
+            accumulate(tensor, turned(g))
+
+
+def _arrive_hooked(tensor: Any, g: Any) -> None:
+    g = run_before(tensor, g, wrap)
+    if g is None:
+        return
+    accumulate(tensor, turned(g))
+    for hook in list(tensor.hooks.get(ACCUMULATED, {}).values()):
+        if hook(tensor) is not None:
+            raise TypeError(
+                f"a hook on {name_of(tensor)} after its gradient was added returns None: it sees "
+                "the tensor. Fix: change tensor.grad inside the hook."
+            )
+    for hook in list(tensor.hooks.get(AFTER, {}).values()):
+        hook((), (read_only(turned(g), wrap),))
 
 
 def accumulate(tensor: Any, g: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -11,38 +10,13 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.graph.abstract import is_array
-from gradwalk.graph.versions import Clock
+from gradwalk.graph.handles import AFTER as AFTER
+from gradwalk.graph.handles import BEFORE as BEFORE
+from gradwalk.graph.handles import RemovableHandle as RemovableHandle
+from gradwalk.graph.handles import changes as changes
 from gradwalk.ops.elementwise.complex_numbers import turned
 
 Wrap = Callable[..., Any]
-# Counts hooks added and removed and attributes set on modules: compiled functions check theirs
-# again only if it has changed.
-changes = Clock()
-# The key of the hooks of a leaf that run after its `.grad` was added to; those that see a gradient
-# have the index of an output.
-ACCUMULATED = -1
-
-
-class RemovableHandle:
-    """What `register_hook` returns: `remove()`, or leaving a `with` block, removes the hook."""
-
-    _numbers = itertools.count()
-
-    def __init__(self, hooks: dict[Any, Any]) -> None:
-        self.id = next(RemovableHandle._numbers)
-        self._hooks = hooks
-        changes.now += 1
-
-    def remove(self) -> None:
-        """Remove the hook; a second call does nothing."""
-        self._hooks.pop(self.id, None)
-        changes.now += 1
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
 
 
 class Hookable:
@@ -78,7 +52,7 @@ def run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
     """
     gradients = list(g) if node.many else [g]
     for index, hooks in node.hooks.items():
-        if index == ACCUMULATED:
+        if index < 0:  # of another kind
             continue
         # `retain_grad` has the key None: it keeps the gradient that the hooks return.
         for _, hook in sorted(hooks.items(), key=lambda item: item[0] is None):
@@ -88,6 +62,49 @@ def run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
                     _check_result(node, hook, result, gradients[index])
                     gradients[index] = turned(result if graph else result._array)
     return gradients if node.many else gradients[0]
+
+
+def run_before(node: Any, g: Any, wrap: Wrap) -> Any:
+    """Show each pre-hook of a node the gradients of its outputs; it may return others."""
+    gradients = list(g) if node.many else [g]
+    for hook in list(node.hooks.get(BEFORE, {}).values()):
+        gradients = _in_place_of(node, hook, gradients, hook(_shown(gradients, wrap)))
+    return gradients if node.many else gradients[0]
+
+
+def run_after(node: Any, g: Any, contributions: Any, wrap: Wrap) -> Any:
+    """Show each hook of a node what it passes on, and what it got; it may return other such."""
+    if AFTER not in node.hooks:
+        return contributions
+    got = _shown(list(g) if node.many else [g], wrap)
+    for hook in list(node.hooks[AFTER].values()):
+        result = hook(_shown(contributions, wrap), got)
+        contributions = _in_place_of(node, hook, contributions, result)
+    return contributions
+
+
+def _shown(gradients: Any, wrap: Wrap) -> tuple[Any, ...]:
+    return tuple(None if g is None else read_only(turned(g), wrap) for g in gradients)
+
+
+def _in_place_of(node: Any, hook: Any, gradients: Any, result: Any) -> Any:
+    """The gradients that a hook returned, checked; None leaves them as they are."""
+    if result is None:
+        return gradients
+    if not isinstance(result, tuple):
+        raise TypeError(f"a hook on a node returns None or a tuple, not {type(result).__name__}")
+    if len(result) != len(gradients):
+        raise RuntimeError(
+            f"a hook on {name_of(node)} returned {len(result)} gradients in place of "
+            f"{len(gradients)}"
+        )
+    new = []
+    for one, g in zip(result, gradients, strict=True):
+        if one is not None and g is not None:
+            _check_result(node, hook, one, g)
+            one = turned(one if hasattr(g, "_array") else one._array)
+        new.append(None if g is None else one)
+    return new
 
 
 def read_only(g: Any, wrap: Wrap) -> Any:

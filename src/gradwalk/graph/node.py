@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from gradwalk.graph.handles import AFTER, BEFORE, RemovableHandle, registered
 from gradwalk.graph.source import SourceLine, source_line
 
 Meta = tuple[tuple[int, ...], Any]  # shape, dtype
 
 
-class Node:
+class _Hooked:
+    """A place where backward calls hooks."""
+
+    __slots__ = ()
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(grad_inputs, grad_outputs) after each visit; what it returns, if anything,
+        replaces `grad_inputs`."""
+        return registered(self._owner(), AFTER, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(grad_outputs) before each visit; it may return others."""
+        return registered(self._owner(), BEFORE, hook)
+
+    def _owner(self) -> Any:
+        return self
+
+
+class Node(_Hooked):
     """One operation in the graph: its op, its inputs, and what backward needs.
 
     A leaf tensor is its own graph node, so `inputs` holds Nodes, leaf Tensors, and None where
@@ -86,13 +106,16 @@ class Node:
         return f"<{self.title}>"
 
 
-class AccumulateGrad:
+class AccumulateGrad(_Hooked):
     """The end of `next_functions`, as PyTorch shows it: what adds to the `grad` of a leaf."""
 
     next_functions = ()
 
     def __init__(self, variable: Any) -> None:
         self.variable = variable
+
+    def _owner(self) -> Any:
+        return self.variable
 
     def name(self) -> str:
         """PyTorch's name for it."""

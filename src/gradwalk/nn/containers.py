@@ -343,6 +343,10 @@ class ParameterDict(_Keyed):
         del self._keys[key]
         return value
 
+    def copy(self) -> ParameterDict:
+        """Another dictionary of the same parameters."""
+        return ParameterDict(OrderedDict(self.items()))
+
     def update(self, parameters: Any) -> None:
         """Add values by name; a plain dict is added in sorted order, as in PyTorch."""
         if isinstance(parameters, (OrderedDict, ParameterDict)):

@@ -17,7 +17,7 @@ from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
 from gradwalk.nn.parameter import Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
-from gradwalk.ops.core.dtypes import bfloat16, is_floating
+from gradwalk.ops.core.dtypes import bfloat16, has_gradients, is_floating
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.tensor import Tensor
 
@@ -353,13 +353,14 @@ class Module(_hooks.ModuleHooks):
                 parameter.grad.zero_()
 
     def to(self, *args: Any, **keywords: Any) -> Self:
-        """Move all parameters and buffers to a device, and change the dtype of those that are
-        floating-point, in place: `to("cuda")`, `to(dtype)`, `to("cuda", dtype)`, `to(tensor)`.
+        """Move all parameters and buffers in place: `to("cuda")`, `to(dtype)`, `to("cuda", dtype)`,
+        `to(tensor)`. Those that are floating-point get the dtype; complex ones only a complex one.
         """
         dtype, where, _ = read_to(args, keywords)
-        if dtype is not None and not is_floating(dtype):
+        if dtype is not None and not has_gradients(dtype):
             raise TypeError(f"a module can only be moved to a floating-point dtype, not {dtype}")
-        return self._apply(lambda t: t.to(dtype if t.is_floating_point() else None, device=where))
+        changes = is_floating if dtype is None or is_floating(dtype) else has_gradients
+        return self._apply(lambda t: t.to(dtype if changes(t.dtype) else None, device=where))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace parameters, buffers and gradients by what `fn` makes of them, modules inside

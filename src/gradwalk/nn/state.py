@@ -32,14 +32,34 @@ class IncompatibleKeys(NamedTuple):
 
 
 class Loading(OrderedDict[str, Any]):
-    """A copy of a state dict, which hooks and modules may change, and what is to be written."""
+    """The part of a state dict that one module and those inside it read, and what is to be written.
+
+    It is a copy, which a hook or a module may change before the modules inside read their parts.
+    """
 
     def __init__(self, given: Mapping[str, Any], assign: bool = False) -> None:
         super().__init__(given)
         self.assign = assign
-        self.known: set[str] = set()
-        self.read: set[str] = set()  # the prefixes of modules
+        self.known: set[str] = set()  # names that the module itself has
+        self.was_read = False  # in our way, not in one of its own
         self.writes: list[Callable[[], None]] = []
+
+    def part(self, prefix: str) -> Loading:
+        """What a module inside reads."""
+        inside = ((name, value) for name, value in self.items() if name.startswith(prefix))
+        part = Loading(OrderedDict(inside), self.assign)
+        part.writes = self.writes
+        return part
+
+    def unexpected(self, prefix: str, modules: Mapping[str, Any]) -> list[str]:
+        """The names that neither the module itself nor any inside has."""
+        found = []
+        for name in self:
+            first, dot, _ = name.removeprefix(prefix).partition(".")
+            inner = dot and first in modules
+            if name.startswith(prefix) and name not in self.known and not inner:
+                found.append(name)
+        return found
 
 
 EXTRA = "_extra_state"  # PyTorch's key of get_extra_state's result
@@ -97,23 +117,21 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
     for path, owner in module.named_modules(remove_duplicate=False):
         if hasattr(owner, "settle_for"):  # a lazy layer learns its size
             owner.settle_for(given, f"{path}." if path else "")
-    modules = [
-        (f"{path}." if path else "", owner)
-        for path, owner in module.named_modules(remove_duplicate=False)
-    ]
-    hooked = [owner for _, owner in modules if owner._hooks is not None]
+    every = module.named_modules(remove_duplicate=False)
+    hooked = [owner for _, owner in every if owner._hooks is not None]
     versions = getattr(given, "_metadata", {})
     loading = Loading(given, assign)
-    for prefix, owner in modules:
+
+    def read_all(owner: Any, part: Loading, prefix: str) -> None:
         local = dict(versions.get(prefix[:-1], {}))
-        owner._load_from_state_dict(loading, prefix, local, strict, *keys, problems)
-    # A module that reads its part in another way also knows which names are its own.
-    own_way = {prefix for prefix, _ in modules} - loading.read
-    keys.unexpected_keys.extend(
-        name
-        for name in loading
-        if name not in loading.known and name[: name.rfind(".") + 1] not in own_way
-    )
+        owner._load_from_state_dict(part, prefix, local, strict, *keys, problems)
+        if part.was_read:  # else the module knows itself which names are its own
+            keys.unexpected_keys.extend(part.unexpected(prefix, owner._modules))
+        for name, inner in owner._modules.items():
+            if inner is not None:
+                read_all(inner, part.part(f"{prefix}{name}."), f"{prefix}{name}.")
+
+    read_all(module, loading, "")
     excusable = any(owner._hooks_of("after_load") for owner in hooked)
     _judge(module, problems, keys, strict and not excusable, "nothing was changed")
     for write in loading.writes:
@@ -131,7 +149,7 @@ def read(module: Any, given: Any, prefix: str, missing: list[str], problems: lis
     A program may also call this of a module alone, with a plain dict: then it is written at once.
     """
     loading = given if isinstance(given, Loading) else Loading(given)
-    loading.read.add(prefix)
+    loading.was_read = True
     for name, tensor in _own(module):
         loading.known.add(prefix + name)
         array = _array(prefix + name, tensor, loading, missing, problems)

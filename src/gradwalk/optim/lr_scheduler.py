@@ -323,6 +323,14 @@ class _Several(LRScheduler):
                 raise ValueError("every schedule must be an LRScheduler of this optimizer")
         self._schedulers = list(schedulers)
 
+    def _undo(self) -> None:
+        """Take back the first step of every schedule inside."""
+        for scheduler in self._schedulers:
+            if isinstance(scheduler, _Several):
+                scheduler._undo()
+            else:
+                scheduler.last_epoch -= 1
+
     def state_dict(self) -> dict[str, Any]:
         """Its own state, and that of every schedule."""
         return super().state_dict() | {"_schedulers": [s.state_dict() for s in self._schedulers]}
@@ -391,13 +399,6 @@ class SequentialLR(_Several):
         first = self._schedulers[bisect_right(self._milestones, 0)]
         first._initial_step()
         self._last_lr = first.get_last_lr()
-
-    def _undo(self) -> None:
-        for scheduler in self._schedulers:
-            if isinstance(scheduler, SequentialLR):
-                scheduler._undo()
-            else:
-                scheduler.last_epoch -= 1
 
     def step(self, epoch: int | None = None) -> None:
         """Step the schedule whose turn it is."""

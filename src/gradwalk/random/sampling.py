@@ -28,6 +28,7 @@ from gradwalk.ops.core.dtypes import (
 )
 from gradwalk.ops.core.halves import widened
 from gradwalk.ops.core.out import takes_out
+from gradwalk.ops.elementwise.complex_numbers import view_as_real
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.random.generator import Generator, Stream, default_generator
 from gradwalk.random.memory_order import drawn_like, memory_order
@@ -373,9 +374,12 @@ class RandomMethods:
     def uniform_(
         self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
     ) -> Self:
-        """Every element becomes uniform in [from_, to)."""
+        """Every element becomes uniform in [from_, to); of a complex number, both parts."""
         if not from_ <= to:
             raise ValueError(f"uniform_: the range from {from_} to {to} is empty")
+        if self.is_complex():  # type: ignore[attr-defined]
+            view_as_real(self).uniform_(from_, to, generator=generator)
+            return self
         kind = self.dtype  # type: ignore[attr-defined]
         if is_floating(kind) and not to - from_ <= finfo(kind).max:
             raise ValueError(f"uniform_: {kind} cannot hold the width of {from_} to {to}")
@@ -388,6 +392,9 @@ class RandomMethods:
         self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
     ) -> Self:
         """Every element becomes normal with this mean and standard deviation."""
+        if self.is_complex():  # type: ignore[attr-defined]
+            view_as_real(self).normal_(0.0, std * math.sqrt(0.5), generator=generator)
+            return self.add_(mean) if mean else self  # type: ignore[attr-defined]
         stream = _stream(generator)
         if isinstance(stream, MersenneStream) and not self.is_contiguous():  # type: ignore[attr-defined]
             # PyTorch draws in blocks only where the elements lie side by side.

@@ -157,7 +157,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         machine.check_devices(op, args)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
     if here.autocast is not None:
-        args = autocast_operands(here, op, args, machine)
+        args = autocast_operands(here, op, args, attrs, machine)
     if op.promotes and not _same_float(args):
         args = in_common_dtype(op, args)
     compute = op.forward

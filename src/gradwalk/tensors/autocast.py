@@ -15,6 +15,7 @@ import numpy as np
 
 from gradwalk.engine.modes import Modes, current, switch
 from gradwalk.graph.versions import stamp_of
+from gradwalk.ops.core import halves
 from gradwalk.ops.core.dtypes import bfloat16, float16, float32, is_half
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Op
@@ -43,6 +44,13 @@ _ON_CPU = dict.fromkeys(_IN_HALF, "half") | dict.fromkeys(_IN_FLOAT32_ON_CPU, "f
 _ON_DEVICES = dict.fromkeys(_IN_HALF, "half") | dict.fromkeys(_IN_FLOAT32, "float32")
 
 
+# Functions of several ops: whether they run in half precision on the CPU, and on devices.
+_AS_ONE = {
+    **dict.fromkeys(("addmm", "addbmm", "baddbmm"), (True, True)),
+    **dict.fromkeys(("addmv", "addr", "mv"), (False, True)),
+    **dict.fromkeys(("dot", "vdot", "bilinear"), (False, False)),
+}
+
 F = TypeVar("F", bound=Callable[..., Any])
 Key = tuple[tuple[str, np.dtype[Any]], ...]
 _NOTHING = (None, None, None, None)
@@ -63,14 +71,16 @@ class Casting:
         return Casting(self.dtypes, None)
 
 
-def autocast_operands(here: Modes, op: Op, args: tuple[Any, ...], machine: Any) -> tuple[Any, ...]:
+def autocast_operands(
+    here: Modes, op: Op, args: tuple[Any, ...], attrs: dict[str, Any], machine: Any
+) -> tuple[Any, ...]:
     """The operands of an op in the dtype that autocast chooses for it."""
     kind = _device_type(args, machine)
     half = here.autocast.dtypes.get(kind)
     if half is None:
         return args
     policy = (_ON_CPU if kind == "cpu" else _ON_DEVICES).get(op.name)
-    if policy is None:
+    if policy is None or (op.name == "einsum" and not _contracts(attrs["equation"])):
         return args
     wanted = half if policy == "half" else float32
     made = [_cast(here, a, wanted) if _is_eligible(a, wanted) else a for a in args]
@@ -78,6 +88,40 @@ def autocast_operands(here: Modes, op: Op, args: tuple[Any, ...], machine: Any) 
         state = _STATE_ON_CPU[op.name]
         made[state] = args[state]
     return tuple(made)
+
+
+def _contracts(equation: str) -> bool:
+    """Whether an einsum ends with a product of matrices: PyTorch takes one operand after the other,
+    and multiplies element by element where nothing is summed."""
+    terms, _, out = equation.partition("->")
+    *before, last = terms.split(",")
+    return bool({*"".join(before)} & {*last} - {*out})
+
+
+def _within(function: Callable[..., Any], args: Any, keywords: dict[str, Any]) -> Any:
+    """Call one of `_AS_ONE`: with operands in half precision, or as without autocast."""
+    here = current()
+    if here.autocast is None:
+        return function(*args, **keywords)
+    given = (*args, *keywords.values())
+    kind = _device_type(given, here.tracer)
+    half = here.autocast.dtypes.get(kind)
+    if half is None:
+        return function(*args, **keywords)
+    if _AS_ONE[function.__name__][kind != "cpu"]:
+        args = [_cast(here, a, half) if _is_eligible(a, half) else a for a in args]
+        keywords = {
+            name: _cast(here, a, half) if _is_eligible(a, half) else a
+            for name, a in keywords.items()
+        }
+    switch(autocast=None)
+    try:
+        return function(*args, **keywords)
+    finally:
+        switch(autocast=here.autocast)
+
+
+halves.within_autocast = _within
 
 
 def in_half(tensor: Any) -> Any:

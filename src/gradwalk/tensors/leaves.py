@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypedDict, TypeVar
 
-from gradwalk.engine.modes import inside_vmap, state
+from gradwalk.engine.modes import current, inside_vmap, state
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.dtypes import category, get_default_dtype
 from gradwalk.ops.core.out import written
@@ -88,6 +88,10 @@ def like(tensor: Any, options: Mapping[str, Any]) -> Any:
     return chosen | {name: value for name, value in options.items() if value is not None}
 
 
+def _batched(given: Any) -> bool:
+    return getattr(getattr(given, "_array", None), "depth", 0) > 0
+
+
 _OPTIONS = [p for p in inspect.signature(filled).parameters.values() if p.kind is p.KEYWORD_ONLY]
 _FURTHER = ("layout", "pin_memory", "out")
 
@@ -101,7 +105,10 @@ def makes_leaf(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def making(*args: Any, **options: Any) -> Any:
         if options.keys().isdisjoint(_FURTHER):
-            return function(*args, **options)
+            made: Any = function(*args, **options)
+            if current().level is None or not any(map(_batched, (*args, *options.values()))):
+                return made
+            return inside_vmap(made)  # made like a batched tensor: each sample may write to it
         layout, _, out = (options.pop(name, None) for name in _FURTHER)
         if layout not in (None, "torch.strided"):
             raise ValueError(
@@ -111,7 +118,7 @@ def makes_leaf(function: Callable[P, R]) -> Callable[P, R]:
         if out is None:
             return function(*args, **options)
         of_tensors = any(hasattr(given, "_array") for given in args)  # normal(mean, std)
-        made: Any = function(*args, **(options if of_tensors else like(out, options)))
+        made = function(*args, **(options if of_tensors else like(out, options)))
         if counts and made.numel() == out.numel():
             made = made.reshape(out.shape)
         return written(out, made)

@@ -53,7 +53,9 @@ class MemoryMethods:
         tensor([1, 3])
         """
         target: Any = self
-        _without_history(target, "set_")
+        # A leaf may: in no_grad, its gradient is the program's own affair.
+        if current().grad_enabled or current().tracer is not None or target._node is not None:
+            _without_history(target, "set_")
         if source is None:
             return _shown(target, np.zeros(0, target.dtype))
         array = source._in_memory("set_") if hasattr(source, "_array") else source._elements

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 
 from gradwalk.engine.errors import name_of
-from gradwalk.engine.hooks import ACCUMULATED, RemovableHandle
 from gradwalk.graph.abstract import AbstractArray
+from gradwalk.graph.handles import ACCUMULATED, RemovableHandle, registered
 from gradwalk.graph.storage import (
     TypedStorage,
     UntypedStorage,
@@ -87,12 +87,7 @@ class Properties:
             raise RuntimeError(
                 f"a hook on {name_of(self)} after its gradient was added would never run: {why}"
             )
-        if self.hooks is None:
-            self.hooks = dict[Any, Any]()
-        hooks: dict[int, Any] = self.hooks.setdefault(ACCUMULATED, {})
-        handle = RemovableHandle(hooks)
-        hooks[handle.id] = hook
-        return handle
+        return registered(self, ACCUMULATED, hook)
 
     @property
     def shape(self) -> Size:

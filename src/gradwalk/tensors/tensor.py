@@ -276,7 +276,8 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
     def data(self, value: Any) -> None:
         hold(self, value)
         array = value._shared() if isinstance(value, Tensor) else np.asarray(value)
-        if self.requires_grad and category(array.dtype) != category(self.dtype):
+        fits = category(array.dtype) == category(self.dtype)
+        if self.requires_grad and not fits and (self._node or not has_gradients(array.dtype)):
             raise RuntimeError(
                 f"{name_of(self)} needs a gradient and cannot hold {array.dtype} data"
             )

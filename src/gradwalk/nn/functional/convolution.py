@@ -12,11 +12,11 @@ from gradwalk.ops.core.op import Shape
 from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.index.indexing import getitem, put
 from gradwalk.ops.network import convolution as ops
-from gradwalk.ops.shape.reshaping import pad, reshape
+from gradwalk.ops.shape.reshaping import pad, permute, reshape
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "fold", "unfold",
+    "conv_tbc", "fold", "unfold",
 ]  # fmt: skip
 
 
@@ -96,6 +96,12 @@ conv2d = for_dimensions(
     """,
 )
 conv3d = for_dimensions(conv, 3, "Slide `weight` over (batch, channels, depth, height, width).")
+
+
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+    """`conv1d` of (time, batch, channels), with `weight` (k, channels, out)."""
+    x, w = permute(input, axes=(1, 2, 0)), permute(weight, axes=(2, 1, 0))
+    return permute(conv(1, x, w, bias, padding=pad), axes=(2, 0, 1))
 
 
 def conv_transpose(

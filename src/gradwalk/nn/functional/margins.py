@@ -165,7 +165,7 @@ def multi_margin_loss(
         raise ValueError(f"multi_margin_loss: p is 1 or 2, not {p}")
     scores = input if input.ndim == 2 else reshape(input, shape=(1, input.numel()))
     classes = reshape(target, shape=(scores.shape[0],))
-    check_classes(classes, scores.shape[1], -1)
+    check_classes(classes, scores.shape[1])
     own = gather(scores, 1, unsqueeze(classes, 1))
     each = pow(clip(margin - own + scores, min=0), p)
     if weight is not None:

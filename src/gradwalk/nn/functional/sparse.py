@@ -10,7 +10,7 @@ import numpy as np
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.abstract import numbers_of
 from gradwalk.ops.core.dtypes import int64
-from gradwalk.ops.core.halves import rounds_once
+from gradwalk.ops.core.halves import autocast_as_one, rounds_once
 from gradwalk.ops.elementwise.choice import clip, where
 from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.picking import one_hot
@@ -144,6 +144,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return matmul.linear(input, weight, bias)
 
 
+@autocast_as_one
 @rounds_once
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """x1ᵀ W x2 + b for every output; `weight` is (out, in1, in2)."""

@@ -24,6 +24,7 @@ from gradwalk.nn.functional.convolution import (
     conv1d,
     conv2d,
     conv3d,
+    conv_tbc,
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
@@ -44,7 +45,7 @@ from gradwalk.nn.functional.sparse import bilinear
 
 __all__ = [
     "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "celu", "celu_", "channel_shuffle", "conv1d",
-    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "cosine_similarity", "grid_sampler_2d", "grid_sampler_3d", "group_norm", "hardshrink",
     "layer_norm", "max_pool1d", "max_pool2d", "max_pool3d", "native_batch_norm",
     "native_group_norm", "native_layer_norm", "pairwise_distance", "pixel_shuffle",

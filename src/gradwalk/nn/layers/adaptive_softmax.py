@@ -87,7 +87,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         rows, wanted = (input_, target_) if input_.ndim == 2 else (input_[None], target_[None])
         if tuple(rows.shape[:1]) != tuple(wanted.shape):
             raise RuntimeError(f"input {tuple(input_.shape)} and target {tuple(target_.shape)}")
-        check_classes(wanted, self.n_classes, self.n_classes)
+        check_classes(wanted, self.n_classes)
         head = functional.log_softmax(self.head(rows), dim=1)
         output = _at(head, clip(wanted, max=self.shortlist_size - 1))
         for i, cluster in enumerate(self.tail):

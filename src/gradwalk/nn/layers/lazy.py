@@ -48,12 +48,14 @@ class _Lazy(Module):
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Learn the size, and be called as the layer that it has become."""
-        self._settle(args[0].shape[self._axis])
+        first = args[0] if args else next(iter(keywords.values()))
+        self._settle(first.shape[self._axis])
         return self(*args, **keywords)
 
     def has_uninitialized_params(self) -> bool:
-        """Whether it waits for its first input."""
-        return True
+        """Whether it has a parameter or buffer whose size is not known yet."""
+        own = (*self._parameters.values(), *self._buffers.values())
+        return any(isinstance(t, UninitializedParameter | UninitializedBuffer) for t in own)
 
     def _settle(self, size: int) -> None:
         """Become the layer for inputs of this size."""

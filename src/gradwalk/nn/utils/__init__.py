@@ -17,6 +17,7 @@ from gradwalk.nn.utils.fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
 from gradwalk.nn.utils.fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
 from gradwalk.nn.utils.fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
 from gradwalk.nn.utils.fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
+from gradwalk.nn.utils.init import skip_init
 from gradwalk.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from gradwalk.nn.utils.vectors import parameters_to_vector, vector_to_parameters
 from gradwalk.nn.utils.weight_norm import remove_weight_norm, weight_norm
@@ -30,6 +31,6 @@ __all__ = [
     "fusion",
     "get_total_norm",
     "parameters_to_vector", "parametrizations", "parametrize", "prune", "remove_spectral_norm",
-    "remove_weight_norm", "rnn", "spectral_norm", "stateless", "vector_to_parameters",
+    "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "stateless", "vector_to_parameters",
     "weight_norm",
 ]  # fmt: skip

@@ -140,9 +140,9 @@ class Orthogonal(Module):
     `base` is the matrix that the map is taken around: then any value can be assigned.
     """
 
-    def __init__(self, orthogonal_map: str, around: bool) -> None:
+    def __init__(self, orthogonal_map: str, around: bool, shape: tuple[int, ...]) -> None:
         super().__init__()
-        self.orthogonal_map, self.around = orthogonal_map, around
+        self.orthogonal_map, self.around, self.shape = orthogonal_map, around, shape
         if around:
             self.register_buffer("base", None)
 
@@ -158,14 +158,21 @@ class Orthogonal(Module):
             if rows > columns:
                 blank = lower.new_zeros(*lower.shape[:-1], rows - columns)
                 lower = cat([lower, blank], -1)
-            made = _OF_SKEW[self.orthogonal_map](lower - lower.mT)[..., :columns]
+            made = _OF_SKEW[self.orthogonal_map](lower - lower.mH)[..., :columns]
         return self.base @ made if self.around else made
 
     def right_inverse(self, value: Any) -> Any:
         """A free matrix of the orthogonal matrix that is nearest in direction to `value`."""
+        if tuple(value.shape) != self.shape:
+            raise ValueError(
+                f"a value of shape {tuple(value.shape)} for orthogonal matrices of shape "
+                f"{self.shape}"
+            )
+        wide = value.shape[-2] < value.shape[-1]
+        return self._free(value.mT).mT if wide else self._free(value)
+
+    def _free(self, value: Any) -> Any:
         rows, columns = value.shape[-2:]
-        if rows < columns:
-            return self.right_inverse(value.mT).mT
         if self.around:
             if rows > columns:
                 more = randn(*value.shape[:-1], rows - columns, dtype=value.dtype)
@@ -209,6 +216,8 @@ def orthogonal(
     chosen = orthogonal_map or ("matrix_exp" if square else "householder")
     if chosen not in _MAPS:
         raise ValueError(f"orthogonal_map is one of {', '.join(_MAPS)}, not {chosen!r}")
-    made = Orthogonal(chosen, use_trivialization)
+    if chosen == "householder" and weight.is_complex():
+        raise ValueError("orthogonal_map='householder' takes real matrices, not complex ones")
+    made = Orthogonal(chosen, use_trivialization, tuple(weight.shape))
     register_parametrization(module, name, made, unsafe=True)
     return module

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -45,7 +45,8 @@ class ParametrizationList(ModuleList):
         value = original.detach()
         for module in reversed(modules):
             if hasattr(module, "right_inverse"):
-                with no_grad():
+                # One that cannot be computed counts as the identity.
+                with no_grad(), suppress(NotImplementedError):
                     value = module.right_inverse(value)
         self.is_tensor = isinstance(value, Tensor)
         self.ntensors = 1 if self.is_tensor else len(value)
@@ -108,6 +109,9 @@ def register_parametrization(
         listed, present = module.parametrizations[tensor_name], getattr(module, tensor_name)
         if not unsafe:
             _check(lambda: parametrization(present), present, tensor_name)
+            if hasattr(parametrization, "right_inverse"):
+                with suppress(NotImplementedError):
+                    _check(lambda: parametrization.right_inverse(present), present, tensor_name)
         listed.append(parametrization)
         listed.unsafe = listed.unsafe or unsafe
         return module
@@ -139,6 +143,10 @@ def _set_class(module: Module) -> None:
 def _check(made: Callable[[], Tensor], original: Tensor, name: str) -> None:
     with no_grad():
         value = made()
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"a parametrization of '{name}' returns a {type(value).__name__}, not a tensor"
+        )
     if value.shape != original.shape or value.dtype != original.dtype:
         raise ValueError(
             f"a parametrization of '{name}' returns {value.dtype} of shape {tuple(value.shape)}, "

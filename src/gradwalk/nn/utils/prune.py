@@ -145,7 +145,7 @@ class PruningContainer(BasePruningMethod):
             left = (slice(None),) * t.ndim
         else:
             raise ValueError(f"unknown PRUNING_TYPE {method.PRUNING_TYPE!r}")
-        mask = default_mask.detach().clone()
+        mask = default_mask.detach().clone().to(t.dtype)
         mask[left] = method.compute_mask(t[left], default_mask=mask[left]).to(mask.dtype)
         return mask
 

@@ -30,8 +30,11 @@ class PackedSequence(NamedTuple):
     unsorted_indices: Tensor | None = None
 
     def to(self, *args: Any, **keywords: Any) -> PackedSequence:
-        """The same with the data on another device or in another dtype."""
-        return self._replace(data=self.data.to(*args, **keywords))
+        """The same with the data on another device or in another dtype; itself if it is so."""
+        return self._with(self.data.to(*args, **keywords))
+
+    def _with(self, data: Tensor) -> PackedSequence:
+        return self if data is self.data else self._replace(data=data)
 
     def cpu(self) -> PackedSequence:
         """On the CPU."""
@@ -39,7 +42,47 @@ class PackedSequence(NamedTuple):
 
     def cuda(self, *args: Any) -> PackedSequence:
         """On a GPU."""
-        return self._replace(data=self.data.cuda(*args))
+        return self._with(self.data.cuda(*args))
+
+    def pin_memory(self) -> PackedSequence:
+        """With the data in memory from which a device copies faster."""
+        return self._with(self.data.pin_memory())
+
+    def is_pinned(self) -> bool:
+        """Whether the data is in such memory."""
+        return self.data.is_pinned()
+
+    def double(self) -> PackedSequence:
+        """With data in float64."""
+        return self._with(self.data.double())
+
+    def float(self) -> PackedSequence:
+        """With data in float32."""
+        return self._with(self.data.float())
+
+    def half(self) -> PackedSequence:
+        """With data in float16."""
+        return self._with(self.data.half())
+
+    def long(self) -> PackedSequence:
+        """With data in int64."""
+        return self._with(self.data.long())
+
+    def int(self) -> PackedSequence:
+        """With data in int32."""
+        return self._with(self.data.int())
+
+    def short(self) -> PackedSequence:
+        """With data in int16."""
+        return self._with(self.data.short())
+
+    def char(self) -> PackedSequence:
+        """With data in int8."""
+        return self._with(self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """With data in uint8."""
+        return self._with(self.data.byte())
 
     @property
     def is_cuda(self) -> bool:
@@ -65,6 +108,8 @@ def pack_padded_sequence(
     """
     numbers = np.array([int(n) for n in lengths])
     rows = input if batch_first else input.transpose(0, 1)
+    if not (rows.shape[0] and rows.shape[1]):
+        raise RuntimeError(f"cannot pack sequences without elements, of shape {tuple(input.shape)}")
     if len(numbers) != rows.shape[0]:
         raise ValueError(f"{len(numbers)} lengths for a batch of {rows.shape[0]} sequences")
     if len(numbers) and (numbers.min() < 1 or numbers.max() > rows.shape[1]):

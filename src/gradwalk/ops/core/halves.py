@@ -141,3 +141,19 @@ def rounds_once(function: F) -> F:
 def _wide(thing: Any) -> Any:
     """A tensor of halves in float32; anything else as it is."""
     return thing.to(float32) if hasattr(thing, "_array") and is_half(thing.dtype) else thing
+
+
+# Calls a function as autocast chooses for it (tensors/autocast.py sets it).
+within_autocast: Callable[[Any, Any, Any], Any] = lambda function, args, keywords: function(
+    *args, **keywords
+)
+
+
+def autocast_as_one(function: F) -> F:
+    """A function of several ops whose dtype autocast chooses as a whole."""
+
+    @functools.wraps(function)
+    def chosen(*args: Any, **keywords: Any) -> Any:
+        return within_autocast(function, args, keywords)
+
+    return chosen  # type: ignore[return-value]

@@ -297,7 +297,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         raise TypeError(f"one_hot takes integers, not {input.dtype}")
     if traces.on and num_classes > 0:
         return cast(equal(_checked(input, num_classes), np.arange(num_classes)), dtype=int64)
-    if num_classes < 0:
+    if num_classes == -1:
         numbers = concrete(input, "one_hot without num_classes")
         if not numbers.size:
             raise ValueError("one_hot of no elements needs num_classes")

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import float32, held_by, int64, is_half, result_dtype
+from gradwalk.ops.core.dtypes import held_by, int64, result_dtype
 from gradwalk.ops.core.factors_first import factors_first
-from gradwalk.ops.core.halves import rounds_once
+from gradwalk.ops.core.halves import autocast_as_one, rounds_once
 from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.core.signature import OperandError
@@ -104,6 +104,7 @@ def _product(name: str, x: Any, y: Any, left: int, right: int) -> Any:
 
 
 @public(method=True)
+@autocast_as_one
 def dot(input: Any, tensor: Any) -> Any:
     """Inner product of two vectors."""
     return _product("dot", input, tensor, 1, 1)
@@ -126,6 +127,7 @@ def mm(input: Any, mat2: Any) -> Any:
 
 
 @public(method=True)
+@autocast_as_one
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
     return _product("mv", input, vec, 2, 1)
@@ -143,6 +145,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 
 @public(method=True)
+@autocast_as_one
 def vdot(input: Any, other: Any) -> Any:
     """The inner product of two vectors, the first one conjugated if it is complex."""
     return _product("vdot", conj(input), other, 1, 1)
@@ -158,12 +161,12 @@ def inner(input: Any, other: Any) -> Any:
     """
     if not input.ndim or not other.ndim:
         return input * other
+    if input.ndim == other.ndim == 1:
+        return dot(input, other)
     return tensordot(input, other, ([-1], [-1]))
 
 
 def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
-    if is_half(product.dtype) and input.dtype == float32:  # inside autocast
-        input = cast(input, dtype=product.dtype)
     dtype = result_dtype([input, product])
     beta, alpha = held_by(dtype, beta), held_by(dtype, alpha)  # 0.5 × an integer matrix is 0
     if alpha != 1:
@@ -175,6 +178,7 @@ def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
 
 @public(method=True, inplace=True)
 @factors_first("beta", "alpha")
+@autocast_as_one
 @rounds_once
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × mat1 @ mat2."""
@@ -183,6 +187,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 
 @public(method=True, inplace=True)
 @factors_first("beta", "alpha")
+@autocast_as_one
 @rounds_once
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × mat @ vec."""
@@ -191,6 +196,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) 
 
 @public(method=True, inplace=True)
 @factors_first("beta", "alpha")
+@autocast_as_one
 @rounds_once
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × batch1 @ batch2."""
@@ -199,6 +205,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: flo
 
 @public(method=True, inplace=True)
 @factors_first("beta", "alpha")
+@autocast_as_one
 @rounds_once
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × the sum of the products in a batch."""

@@ -201,7 +201,7 @@ def _lstm_back(
     by_gate[:3] *= dc
     by_gate[3] *= dh
     dc *= f
-    dh[...] = matmul_op(from_gates, by_gate.reshape(-1, dh.shape[1]))
+    dh[...] = matmul_op(from_gates, by_gate.reshape(from_gates.shape[1], dh.shape[1]))
 
 
 def _lstm_rule(
@@ -332,7 +332,7 @@ def _gru_back(dh: Any, g: Any, by_gate: Any, from_x: Any, z: Any, from_gates: An
     by_gate *= dh
     from_x *= dh
     dh *= z
-    dh += matmul_op(from_gates, by_gate.reshape(-1, dh.shape[1]))
+    dh += matmul_op(from_gates, by_gate.reshape(from_gates.shape[1], dh.shape[1]))
 
 
 def _gru_rule(

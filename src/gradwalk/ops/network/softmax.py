@@ -234,17 +234,18 @@ def without_negatives(index: Any, count: int, kept: int | None = None) -> Any:
     return where(wrong if kept is None else wrong & (index != kept), count, index)
 
 
-def check_classes(target: Any, classes: int, ignore_index: int) -> bool:
+def check_classes(target: Any, classes: int, ignore_index: int | None = None) -> bool:
     """Raise if a class does not exist; return whether no row is ignored."""
     values = numbers_of(target)
     if values is None or not values.size:
         return False
     if values.min() >= 0 and values.max() < classes:
-        return not 0 <= ignore_index < classes
-    bad = values[((values < 0) | (values >= classes)) & (values != ignore_index)]
+        return ignore_index is None or not 0 <= ignore_index < classes
+    bad = values[(values < 0) | (values >= classes)]
+    bad = bad if ignore_index is None else bad[bad != ignore_index]
     if bad.size:
         raise IndexError(
-            f"cross_entropy: class {int(bad.flat[0])} is out of range for {classes} classes "
+            f"a target of class {int(bad.flat[0])} is out of range for {classes} classes "
             f"(0 to {classes - 1})"
         )
     return False

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradwalk.ops.core.dtypes import result_dtype
 from gradwalk.ops.core.factors_first import factors_first
-from gradwalk.ops.core.halves import rounds_once
+from gradwalk.ops.core.halves import autocast_as_one, rounds_once
 from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.linear.matmul import addmm
@@ -158,6 +158,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 @public(method=True, inplace=True)
 @factors_first("beta", "alpha")
+@autocast_as_one
 @rounds_once
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × the outer product of two vectors."""
