@@ -5,8 +5,9 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch.utils.data
 
@@ -192,3 +193,35 @@ def test_mistakes_are_refused(options: dict[str, Any]) -> None:
         data.DataLoader(Stream(), shuffle=True)
     with pytest.raises(ValueError, match="position"):
         make().load_state_dict({"position": -1, "sampler": {}})
+
+
+def test_without_batches_samples_are_converted() -> None:
+    """Arrays stayed arrays, and tuples tuples."""
+
+    class Named(NamedTuple):
+        one: Any
+        other: Any
+
+    samples = [
+        (np.arange(2), "a", [np.float32(1.5)], Named(np.int64(1), 2)),
+        ({"x": np.ones((1, 2)), "y": b"b"}, np.str_("c"), 1.5, None),
+    ]
+
+    class Samples(data.IterableDataset):
+        def __iter__(self) -> Iterator[Any]:
+            return iter(samples)
+
+    def plain(x: Any) -> Any:
+        if hasattr(x, "detach"):
+            return ("tensor", x.tolist(), str(x.dtype).removeprefix("torch."))
+        if isinstance(x, dict):
+            return {key: plain(value) for key, value in x.items()}
+        return type(x)(map(plain, x)) if type(x) in (list, tuple) else x
+
+    theirs = plain(list(torch.utils.data.DataLoader(samples, batch_size=None)))
+    for dataset in (samples, Samples()):
+        assert str(plain(list(data.DataLoader(dataset, batch_size=None)))).replace(
+            "gradwalk", "torch"
+        ) == str(theirs)
+    made = data.default_convert(Named(np.int64(1), (np.ones(1),)))
+    assert isinstance(made, Named) and made.other[0].tolist() == [1.0]

@@ -12,7 +12,7 @@
 """
 
 from gradwalk.data.bar import progress
-from gradwalk.data.collate import default_collate
+from gradwalk.data.collate import default_collate, default_convert
 from gradwalk.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -39,6 +39,6 @@ __all__ = [
     "BatchSampler", "ChainDataset", "Characters", "ConcatDataset", "DataLoader", "Dataset",
     "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler",
     "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
-    "characters", "circles", "default_collate", "digits", "get_worker_info", "moons", "progress",
-    "random_split", "spirals",
+    "characters", "circles", "default_collate", "default_convert", "digits", "get_worker_info",
+    "moons", "progress", "random_split", "spirals",
 ]  # fmt: skip

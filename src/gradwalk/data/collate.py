@@ -1,4 +1,4 @@
-"""Collating samples to batches."""
+"""Collating samples to batches, and converting single ones."""
 
 from __future__ import annotations
 
@@ -45,3 +45,24 @@ def default_collate(batch: Sequence[Any]) -> Any:
     raise TypeError(
         f"a batch cannot be made of {type(first).__name__}: give the loader a collate_fn"
     )
+
+
+def default_convert(data: Any) -> Any:
+    """Arrays and NumPy's numbers in a sample as tensors; the rest as it is, tuples as lists.
+
+    It is what a loader without batches (`batch_size=None`) makes of a sample.
+
+    >>> import gradwalk as gw
+    >>> import numpy as np
+    >>> gw.data.default_convert((np.arange(2), "one", 2))
+    [tensor([0, 1]), 'one', 2]
+    """
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data if data.dtype.kind in "SUO" else creation.as_tensor(data)
+    if isinstance(data, Mapping):
+        return {key: default_convert(data[key]) for key in data}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):  # a named tuple
+        return type(data)(*(default_convert(part) for part in data))
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return [default_convert(part) for part in data]
+    return data

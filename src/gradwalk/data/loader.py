@@ -8,7 +8,7 @@ from itertools import islice
 from types import GenericAlias
 from typing import Any
 
-from gradwalk.data.collate import default_collate
+from gradwalk.data.collate import default_collate, default_convert
 from gradwalk.data.dataset import IterableDataset, batch_taker
 from gradwalk.data.global_batches import GlobalBatches
 from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, batched
@@ -127,14 +127,14 @@ class DataLoader:
         if self.streams:
             if self.batch_size is None:
                 items = islice(iter(self.dataset), skipped, None)
-                return map(self.collate_fn, items) if self.collate_fn else items
+                return map(self.collate_fn or default_convert, items)
             groups = batched(iter(self.dataset), self.batch_size, self.drop_last)
             return self._made(islice(groups, skipped, None), collate)
         dataset = self.dataset
         if self.batch_sampler is None:
             indices = islice(iter(self.sampler), skipped, None)  # type: ignore[arg-type]
             samples = (dataset[i] for i in indices)
-            return map(self.collate_fn, samples) if self.collate_fn else samples
+            return map(self.collate_fn or default_convert, samples)
         chosen = islice(iter(self.batch_sampler), skipped, None)
         take = batch_taker(dataset) if self.collate_fn is None else None
         return self._made(chosen, take or (lambda batch: collate([dataset[i] for i in batch])))
