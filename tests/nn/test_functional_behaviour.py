@@ -314,3 +314,49 @@ def test_the_edge_of_hardshrink_in_half_precision() -> None:
         expected = torch.nn.functional.hardshrink(torch.tensor(x, dtype=getattr(torch, name)), 0.3)
         found = F.hardshrink(gw.tensor(x, dtype=getattr(gw, name)), 0.3)
         assert found.float().tolist() == expected.float().tolist()
+
+
+SHRUNK = [
+    {"size": (99, 30)}, {"size": (250, 300)}, {"scale_factor": (1.3, 2.3)}, {"size": (506, 7)},
+    {"scale_factor": (1.3, 0.7)}, {"scale_factor": (0.2, 0.1)}, {"scale_factor": (0.3, 1.0)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_resizing_takes_pytorchs_pixels(mode: str, dtype: str) -> None:
+    """At the border between two pixels, roundings decide: PyTorch's are those of float32."""
+    wrong = []
+    for shape in ((1, 2, 253), (1, 1, 57, 45), (2, 2, 3, 57), (1, 1, 3, 57, 2)):
+        n = len(shape) - 2
+        pixels = np.arange(math.prod(shape)).reshape(shape) % 251
+        for asked in SHRUNK:
+            options = {name: (*value, 2.0)[:n] for name, value in asked.items()}
+            if "size" in options:
+                options["size"] = tuple(int(v) for v in options["size"])
+            if any(
+                math.floor(o * f) < 1 for o, f in zip(shape[2:], options.get("scale_factor", ()))
+            ):
+                continue
+            ours, theirs = (
+                library.nn.functional.interpolate(
+                    library.tensor(pixels, dtype=getattr(library, dtype)), mode=mode, **options
+                ).numpy()
+                for library in (gw, torch)
+            )
+            if not np.array_equal(ours, theirs):
+                wrong.append((shape, options))
+    assert not wrong
+
+
+def test_a_copied_pixel_may_be_infinite() -> None:
+    """It is copied alone: a product with a matrix of zeros and ones made its whole row NaN."""
+    for factor in (2, 0.7, 1.5):
+        found = []
+        for library in (gw, torch):
+            x: Any = library.tensor([[[0.0, -math.inf, 2.0, math.nan, 4.0]]], requires_grad=True)
+            out = library.nn.functional.interpolate(x, scale_factor=factor)
+            out.sum().backward()
+            found.append((out.detach().numpy(), x.grad.numpy()))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_array_equal(ours, theirs)

@@ -132,6 +132,30 @@ def test_the_numbers_of_pytorch(draw: str, dtype: str, seed: int) -> None:
         assert ours.dtype == theirs.dtype
 
 
+HALVES: dict[str, Any] = {
+    "rand": lambda m, n, d: m.rand(n, dtype=d),
+    "randn": lambda m, n, d: m.randn(n, dtype=d),
+    "uniform_": lambda m, n, d: m.empty(n, dtype=d).uniform_(0.1, 0.3),
+    "normal_": lambda m, n, d: m.empty(n, dtype=d).normal_(1.0, 2.0),
+    "normal around a tensor": lambda m, n, d: m.normal(m.ones(n, dtype=d), 2.0),
+    "normal of tensors": lambda m, n, d: m.normal(m.ones(n, dtype=d), m.ones(n, dtype=d) * 3),
+    "bernoulli": lambda m, n, d: m.bernoulli(m.full((n,), 0.3, dtype=d)),
+    "dropout": lambda m, n, d: m.nn.functional.dropout(m.ones(n, dtype=d), 0.3),
+    "Kaiming": lambda m, n, d: m.nn.init.kaiming_normal_(m.empty(n, 3, dtype=d)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("draw", HALVES)
+def test_the_halves_of_pytorch(draw: str, dtype: str) -> None:
+    gw.manual_seed(3, like="torch")
+    torch.manual_seed(3)
+    for size in (1, 15, 16, 17, 33, 3000):  # 3000 uniform numbers: some are rounded up to the end
+        ours, theirs = (HALVES[draw](m, size, getattr(m, dtype)) for m in (gw, torch))
+        assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.")
+        np.testing.assert_array_equal(ours.float().numpy(), theirs.float().numpy())
+
+
 LAYERS: dict[str, Any] = {
     "Linear": lambda nn: nn.Linear(10, 7),
     "Linear without bias": lambda nn: nn.Linear(64, 3, bias=False),

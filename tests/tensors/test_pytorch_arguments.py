@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -342,3 +343,63 @@ def test_limits_are_python_numbers(dtype: str) -> None:
 def test_strides_of_a_view_without_elements() -> None:
     for m in (gw, torch):
         assert m.zeros(2, 3, 4, 5)[:, :, 1:1].stride() == (60, 20, 5, 1)
+
+
+# NumPy's numbers as arguments: they are Python's, decide no dtype, and name dimensions.
+BY_NUMPY: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "pow": lambda x, f, i: [x ** f(2.5), f(2) ** x, x.pow(f(3)), x.clone().pow_(f(0.5))],
+    "clamp": lambda x, f, i: [x.clamp(f(1)), x.clamp(max=f(1)), x.clone().clamp_(f(0), f(2))],
+    "logit": lambda x, f, i: (x / 4).logit(f(0.1)),
+    "max": lambda x, f, i: [*x.max(i(0)), *x.min(i(1), True)],
+    "norm": lambda x, f, i: [x.norm(i(1), i(0)), x.norm(f(2))],
+    "var": lambda x, f, i: [x.var(i(0), correction=i(0)), x.std(correction=f(0.5))],
+    "roll": lambda x, f, i: x.roll(i(1), i(0)),
+}
+FUNCTIONS_BY_NUMPY: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "full": lambda m, x, f, i: [m.full((2,), f(2)), m.full((i(2),), np.int32(2))],
+    "fft": lambda m, x, f, i: [m.fft.rfft(x, i(2)).real, m.fft.fft2(x, dim=(i(0), i(1))).real],
+    "losses": lambda m, x, f, i: [
+        m.nn.functional.huber_loss(x, 2 * x, delta=f(0.5)),
+        m.nn.functional.smooth_l1_loss(x, 2 * x, beta=f(0.5)),
+        m.nn.functional.gaussian_nll_loss(x, 2 * x, x, eps=f(1e-3)),
+        m.nn.functional.cosine_similarity(x, 2 * x, i(1), f(1e-8)),
+    ],
+    "images": lambda m, x, f, i: [
+        m.nn.functional.max_pool1d(x[None], i(2)),
+        m.nn.functional.avg_pool1d(x[None], i(2), i(1)),
+        m.nn.functional.adaptive_avg_pool1d(x[None], i(2)),
+        m.nn.functional.conv1d(x[None], m.ones(1, 2, 2), padding=i(1)),
+        m.nn.functional.interpolate(x[None], scale_factor=f(2)),
+        m.nn.functional.unfold(x[None, None], i(2)),
+    ],
+    "histogram": lambda m, x, f, i: list(m.histogram(x, i(3))),
+}
+
+
+@pytest.mark.parametrize("name", [*BY_NUMPY, *FUNCTIONS_BY_NUMPY])
+def test_numbers_of_numpy_are_pythons(name: str) -> None:
+    numbers = [[0.25, 3.0, 1.5], [2.0, 0.5, 1.0]]
+    found = []
+    for m in (gw, torch):
+        x: Any = m.tensor(numbers)
+        if name in BY_NUMPY:
+            made = BY_NUMPY[name](x, np.float64, np.int64)
+        else:
+            made = FUNCTIONS_BY_NUMPY[name](m, x, np.float64, np.int64)
+        found.append(made if isinstance(made, list) else [made])
+    for ours, theirs in zip(*found, strict=True):
+        assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.")
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5)
+
+
+def test_no_dimension_is_none() -> None:
+    """`dim=()` of `all` and `any` reduces nothing, where `sum` reduces all."""
+    for m in (gw, torch):
+        x = m.tensor([[0, 2], [3, 0]])
+        for made in (x.all(()), m.any(x, dim=[], keepdim=True)):
+            assert made.tolist() == [[False, True], [True, False]]
+        assert x.sum(()).item() == 5
+
+
+def test_the_conjugate_transpose_of_one_number() -> None:
+    assert gw.tensor(1 + 2j).H.item() == 1 - 2j

@@ -58,13 +58,19 @@ class MersenneStream:
         """Exponential of rate 1."""
         return -np.log1p(-self._uniform(math.prod(size), np.float64)).astype(dtype).reshape(size)
 
-    def normal(self, size: Any, dtype: Any, mean: float = 0.0, std: float = 1.0) -> Array:
-        """Box and Muller's normals: in blocks of 16, or one by one for fewer than 16."""
+    def normal(
+        self, size: Any, dtype: Any, mean: float = 0.0, std: float = 1.0, half: bool = False
+    ) -> Array:
+        """Box and Muller's normals: in blocks of 16, or one by one for fewer than 16.
+
+        For `half` precision, the numbers of a last block that is not full are not drawn twice.
+        """
         count = math.prod(size)
         if count < BLOCK:
             return self.each_normal(size, mean, std).astype(dtype)
-        values = self._uniform(count, dtype)
         whole = count - count % BLOCK
+        values = np.empty(count, dtype)
+        values[: whole if half else count] = self._uniform(whole if half else count, dtype)
         _to_normals(values[:whole])
         if count % BLOCK:  # the last 16 are drawn again
             values[-BLOCK:] = self._uniform(BLOCK, dtype)
@@ -90,8 +96,9 @@ class MersenneStream:
         return radius * math.cos(angle)
 
     def bernoulli(self, p: float | Array, size: Any) -> Array:
-        """True with probability p: 53 bits decide, but 24 if p is an array of float32."""
-        dtype = p.dtype if isinstance(p, np.ndarray) else np.float64
+        """True with probability p: 53 bits decide, but 24 if p is an array of shorter floats."""
+        short = isinstance(p, np.ndarray) and p.dtype != np.float64
+        dtype = np.float32 if short else np.float64
         return np.asarray(self._uniform(math.prod(size), dtype).reshape(size) < p)
 
     def integers(self, low: int, high: int, size: Any) -> Array:

@@ -87,11 +87,20 @@ def rand(
     wanted = np.dtype(options.get("dtype") or get_default_dtype())
     if is_complex_dtype(wanted):
         return leaf(_pairs(_stream(generator).uniform, sizes_of(sizes, size), wanted), **options)
-    drawn = _stream(generator).uniform(sizes_of(sizes, size), _float("rand", wanted))
-    if is_half(wanted):  # only steps that it has: rounding to the nearest would give 1
+    stream = _stream(generator)
+    drawn = stream.uniform(sizes_of(sizes, size), _float("rand", wanted))
+    if is_half(wanted) and isinstance(stream, MersenneStream):
+        drawn = _below(drawn.astype(wanted), 0.0, 1.0)
+    elif is_half(wanted):  # only steps that it has: rounding to the nearest would give 1
         step = 2.0**-8 if is_bfloat16(wanted) else 2.0**-11
         drawn = (drawn - drawn % step).astype(wanted)
     return leaf(drawn, **options)
+
+
+def _below(drawn: Array, low: float, high: float) -> Array:
+    """As in PyTorch, a half that was rounded up to the end of the range is its beginning."""
+    drawn[drawn == np.array(high).astype(drawn.dtype)] = low
+    return drawn
 
 
 @makes_leaf
@@ -111,7 +120,8 @@ def randn(
     if is_complex_dtype(wanted):  # as in PyTorch: both parts together have variance 1
         drawn = _pairs(_stream(generator).normal, sizes_of(sizes, size), wanted)
         return leaf(drawn * wanted.type(math.sqrt(0.5)), **options)
-    drawn = _stream(generator).normal(sizes_of(sizes, size), _float("randn", wanted))
+    kind, half = _float("randn", wanted), is_half(wanted)
+    drawn = _normal(_stream(generator), sizes_of(sizes, size), kind, 0.0, 1.0, half)
     return leaf(drawn.astype(wanted) if is_half(wanted) else drawn, **options)
 
 
@@ -235,31 +245,34 @@ def normal(
     if not given:
         if size is None:
             raise TypeError("normal of a mean and a std that are numbers needs a size")
-        array = _normal(stream, sizes_of((size,)), _float("normal", dtype), mean, std)
+        half = dtype is not None and is_half(np.dtype(dtype))
+        array = _normal(stream, sizes_of((size,)), _float("normal", dtype), mean, std, half)
         return leaf(array, **options)
     if size is not None or dtype not in (None, given[0].dtype):
         raise TypeError("normal of tensors has their shape and dtype: leave size and dtype out")
-    kind = _float("normal", given[0].dtype)  # that of the mean, if it is a tensor
+    wanted = given[0].dtype  # that of the mean, if it is a tensor
+    kind, half = _float("normal", wanted), is_half(wanted)
     shape = np.broadcast_shapes(*[part.shape for part in given])
-    if not hasattr(std, "_array"):
-        drawn = _normal(stream, shape, kind, 0.0, std)
-    else:
-        spread = numbers_of(given[-1])
-        if spread is not None and (spread < 0).any():
-            raise ValueError("normal: a standard deviation in std is below 0")
-        drawn = stream.normal(shape, kind) * given[-1].astype(kind, copy=False)
+    spread = numbers_of(given[-1]) if hasattr(std, "_array") else None
+    if spread is not None and (spread < 0).any():
+        raise ValueError("normal: a standard deviation in std is below 0")
+    width = 1.0 if hasattr(std, "_array") else std
+    drawn = _normal(stream, shape, kind, 0.0, width, half).astype(wanted, copy=False)
+    if hasattr(std, "_array"):
+        drawn = drawn * given[-1].astype(wanted, copy=False)
     start = given[0] if hasattr(mean, "_array") else kind.type(mean)
-    result = drawn + start
+    result = (drawn + start).astype(wanted, copy=False)
     options.setdefault("device", (mean if hasattr(mean, "_array") else std).device)
     return leaf(result if is_array(result) else np.asarray(result), **options)
 
 
 def _normal(
-    stream: Stream, size: tuple[int, ...], dtype: np.dtype[Any], mean: float, std: float
+    stream: Stream, size: Any, dtype: Any, mean: float, std: float, half: bool = False
 ) -> Array:
     if not std >= 0:
         raise ValueError(f"normal: a standard deviation is at least 0, not {std}")
-    return stream.normal(size, dtype, float(mean), float(std))
+    options = {"half": True} if half and isinstance(stream, MersenneStream) else {}
+    return stream.normal(size, dtype, float(mean), float(std), **options)
 
 
 @takes_out
@@ -384,9 +397,13 @@ class RandomMethods:
         if is_floating(kind) and not to - from_ <= finfo(kind).max:
             raise ValueError(f"uniform_: {kind} cannot hold the width of {from_} to {to}")
         stream = _stream(generator)
-        return _drawn(
-            self, "uniform_", lambda size, kind: stream.uniform(size, kind, from_, to), stream
-        )
+
+        def draw(size: Any, kind: np.dtype[Any]) -> Any:
+            drawn, dtype = stream.uniform(size, kind, from_, to), self.dtype  # type: ignore[attr-defined]
+            half = is_half(dtype) and isinstance(stream, MersenneStream)
+            return _below(drawn.astype(dtype), from_, to) if half else drawn
+
+        return _drawn(self, "uniform_", draw, stream)
 
     def normal_(
         self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
@@ -404,7 +421,10 @@ class RandomMethods:
             return _drawn(
                 self, "normal_", lambda size, kind: one_by_one(size, mean, std).astype(kind), stream
             )
-        return _drawn(self, "normal_", lambda size, kind: _normal(stream, size, kind, mean, std))
+        half = is_half(self.dtype)  # type: ignore[attr-defined]
+        return _drawn(
+            self, "normal_", lambda size, kind: _normal(stream, size, kind, mean, std, half)
+        )
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
         """Every element becomes exponential of rate `lambd`."""

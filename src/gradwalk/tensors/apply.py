@@ -23,6 +23,7 @@ from gradwalk.ops.core.dtypes import (
     float32,
     get_default_dtype,
     has_gradients,
+    has_numpy_numbers,
     held_by,
     is_complex_dtype,
     is_floating,
@@ -146,6 +147,8 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """`apply` for every op and every kind of operand."""
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
+    if has_numpy_numbers(attrs):
+        attrs = {k: v.item() if isinstance(v, np.generic) else v for k, v in attrs.items()}
     here = current()
     machine = machine_of(args)
     batched = machine is not None and machine.depth > 0

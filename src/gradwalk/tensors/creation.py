@@ -283,9 +283,9 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[LeafOption
 @makes_leaf
 def full(size: Any, fill_value: Any, **options: Unpack[LeafOptions]) -> Tensor:
     """Every element `fill_value`; its type decides the dtype unless one is given."""
+    value = _number("full", fill_value)
     if options.get("dtype") is None:
-        options["dtype"] = _of_data(fill_value, None, copy=False).dtype
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+        options["dtype"] = _of_data(value, None, copy=False).dtype
     value = unsigned(np.dtype(options["dtype"]), value)
     return filled(partial(np.full, fill_value=value), sizes_of((size,)), **options)
 

@@ -21,7 +21,7 @@ from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller, own_files
 from gradwalk.graph.versions import clock
 from gradwalk.ops import TABLE
-from gradwalk.ops.core.dtypes import constant
+from gradwalk.ops.core.dtypes import constant, has_numpy_numbers
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import method_of, or_declines
 from gradwalk.ops.core.public import registered
@@ -33,7 +33,7 @@ _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 _READ_ONE = """
 def quick(x{attrs_parameter}):
     first = x._array
-    plain = first.__class__ is ndarray and first.dtype in FLOATS
+    plain = first.__class__ is ndarray and first.dtype in FLOATS{python_numbers}
     if not plain or x._view is not None{large}:
         return apply_any(op, (x,), {attrs})
     source = x._node or (x if x._requires_grad else None)
@@ -149,9 +149,10 @@ def _quick_code(inputs: int, attributes: bool, native: bool) -> CodeType:
     elif attributes:
         read, parts = _READ_ONE, _ONE | {"attrs": "attrs", "keywords": ", **attrs"}
         parts |= {"attrs_parameter": ", attrs", "own": "node.attrs = attrs\n    " + _PICKS}
+        parts["python_numbers"] = " and not has_numpy_numbers(attrs)"
     else:
         read, parts = _READ_ONE, _ONE | {"attrs": "NONE", "keywords": "", "own": _PICKS}
-        parts["attrs_parameter"] = ""
+        parts["attrs_parameter"] = parts["python_numbers"] = ""
     least = "least_arithmetic" if inputs == 2 else "least"
     parts = parts | {"large": f" or first.size >= limits.{least}" if native else ""}
     text = (read + _COMPUTE_AND_RECORD.lstrip("\n")).format(**parts)
@@ -168,6 +169,7 @@ def _quick(
         **{"getframe": sys._getframe, "ndarray": np.ndarray, "new": object.__new__, "op": op},
         **{"own_files": own_files, "quietly": quietly, "shape_mismatch": shape_mismatch},
         **{"current": current, "FLOATS": FLOATS, "NONE": _NONE, "limits": limits},
+        "has_numpy_numbers": has_numpy_numbers,
         "both": op.plan((True,) * len(op.inputs)),
     }
     if len(op.inputs) == 2:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 from gradwalk.ops.core.op import Shape
 
 P = ParamSpec("P")
@@ -35,7 +37,9 @@ def for_dimensions(function: Callable[Concatenate[int, P], R], n: int, doc: str)
 
 def sizes(name: str, value: Size, n: int, least: int = 1) -> Shape:
     """Repeat one number for all dimensions; keep one for each."""
-    numbers = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
+    numbers = (
+        (int(value),) * n if isinstance(value, (int, np.integer)) else tuple(int(v) for v in value)
+    )
     if len(numbers) == 1 < n:
         numbers *= n
     if len(numbers) != n or any(v < least for v in numbers):

@@ -42,7 +42,8 @@ def _masked(x: Any, shape: tuple[int, ...], p: float, inplace: bool) -> Any:
         mask = np.zeros(shape, x.dtype)
     else:
         mask = _kept(x, shape, p)
-        mask /= mask.dtype.type(1 - p)
+        kind = np.float32 if is_half(x.dtype) else mask.dtype.type  # a half is rounded once
+        mask *= np.asarray(1 / kind(1 - p)).astype(x.dtype)
     kept = wrap(placed(mask, x.device))
     return x.mul_(kept) if inplace else x * kept
 

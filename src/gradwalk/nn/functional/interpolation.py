@@ -12,13 +12,13 @@ import numpy as np
 
 from gradwalk.nn.functional.dimensions import Size, sizes
 from gradwalk.nn.functional.pooling import adaptive_avg_pool, along
-from gradwalk.ops.core.dtypes import float32, int64, is_floating, uint8
+from gradwalk.ops.core.dtypes import float32, float64, int64, is_floating, uint8
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.arithmetic import floor, round
 from gradwalk.ops.elementwise.choice import clip, where
 from gradwalk.ops.elementwise.remainders import remainder
-from gradwalk.ops.index.indexing import gather
+from gradwalk.ops.index.indexing import along_dim, gather, getitem
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.shape.reshaping import (
     apart,
@@ -51,7 +51,7 @@ def interpolate(
 ) -> Any:
     """Resize to `size`, or by `scale_factor`: nearest, linear, bilinear, trilinear, bicubic, area.
 
-    Each dimension is one product with a small matrix; nearest by a whole factor copies. With
+    Each dimension is one product with a small matrix; the nearest pixels are copied. With
     `antialias`, a pixel of a smaller image is an average of all pixels that it covers.
 
     >>> import gradwalk as gw
@@ -78,16 +78,24 @@ def interpolate(
         out = sizes("size", size, n)
     else:
         given: Any = scale_factor
-        factors = (given,) * n if isinstance(given, (int, float)) else tuple(given)
+        factors = (given,) * n if isinstance(given, (int, float, np.generic)) else tuple(given)
         out = tuple(math.floor(o * f) for o, f in zip(own, factors, strict=True))
         if not recompute_scale_factor:
             scales = [float(f) for f in factors]
     if mode == "area":
         return adaptive_avg_pool(n, input, out)
-    if mode == "nearest" and all(
-        o % i == 0 and f in (None, o // i) for f, o, i in zip(scales, out, own, strict=True)
-    ):
-        return _repeated(input, out)
+    if mode.startswith("nearest"):
+        small = n == 2 and sum(out) <= 128  # PyTorch has a kernel of its own for these,
+        single = small or input.dtype != float64
+        if small and mode == "nearest":  # which looks at the factor less
+            scales = [None if o in (i, 2 * i) else f for f, o, i in zip(scales, out, own)]
+        named = [_named(*case, mode, single) for case in zip(own, out, scales, strict=True)]
+        cases = zip(named, own, out, strict=True)
+        if all(o % i == 0 and (at == np.arange(o) // (o // i)).all() for at, i, o in cases):
+            return _repeated(input, out)
+        for axis, at in enumerate(named, 2):
+            input = getitem(input, at, index=along_dim(input, axis))
+        return input
     between = mode in _LINEAR and not is_floating(input.dtype)
     if between and input.dtype != uint8:
         raise TypeError(f"interpolate in mode {mode!r} takes floats or uint8, not {input.dtype}")
@@ -112,6 +120,22 @@ def _repeated(x: Any, out: Shape) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
+def _named(
+    own: int, out: int, factor: float | None, mode: str, single: bool
+) -> np.ndarray[Any, Any]:
+    """The pixel that each of `out` pixels copies. A place near a border between two pixels falls
+    on PyTorch's side, because it is computed with PyTorch's precision, step by step."""
+    kind = np.float32 if single else np.float64
+    step = kind(own) / kind(out) if factor is None else kind(1 / factor)
+    i = np.arange(out, dtype=kind)
+    if mode == "nearest-exact":
+        place = np.maximum(step * (i + kind(0.5)) - kind(0.5), kind(0)) + kind(0.5)
+    else:
+        place = step * i
+    return np.minimum(np.floor(place.astype(np.float32)).astype(np.int64), own - 1)
+
+
+@functools.lru_cache(maxsize=64)
 def _weights(
     own: int, out: int, factor: float | None, mode: str, align_corners: bool
 ) -> np.ndarray[Any, Any]:
@@ -119,10 +143,6 @@ def _weights(
     step = own / out if factor is None else 1 / factor
     i = np.arange(out)
     matrix = np.zeros((out, own))
-    if mode.startswith("nearest"):
-        place = (i + 0.5) * step if mode == "nearest-exact" else i * step
-        matrix[i, np.minimum(place.astype(int), own - 1)] = 1
-        return matrix
     if align_corners:
         place = i * ((own - 1) / (out - 1)) if out > 1 else i * 0.0
     else:

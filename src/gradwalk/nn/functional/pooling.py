@@ -47,7 +47,8 @@ def _check(name: str, x: Any, n: int, kinds: str = "f") -> None:
 
 def _strides(stride: Size | None, kernel: Shape) -> Shape:
     """The stride; by default the kernel size."""
-    return kernel if stride in (None, (), []) else sizes("stride", stride, len(kernel))
+    none = stride is None or (isinstance(stride, (tuple, list)) and not stride)
+    return kernel if none else sizes("stride", stride, len(kernel))
 
 
 def _windows(
@@ -252,7 +253,11 @@ max_unpool3d = for_dimensions(max_unpool, 3, _BACK)
 
 def _targets(name: str, x: Any, output_size: Any, n: int) -> Shape:
     _check(name, x, n)
-    given = (output_size,) * n if isinstance(output_size, int | None) else tuple(output_size)
+    given = (
+        (output_size,) * n
+        if isinstance(output_size, int | np.integer | None)
+        else tuple(output_size)
+    )
     if len(given) != n:
         raise ValueError(f"{name}: output_size must be one or {n} number(s), not {output_size!r}")
     own = x.shape[x.ndim - n :]

@@ -189,7 +189,7 @@ class Operators(Arithmetic, Methods):
     @property
     def H(self) -> Self:
         """The conjugate transpose of a matrix."""
-        return self.mH if len(self.shape) else self
+        return self.mH if len(self.shape) else complex_numbers.conj(self)
 
     @property
     def real(self) -> Self:

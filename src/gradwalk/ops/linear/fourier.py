@@ -111,11 +111,11 @@ def _axes(name: str, x: Any, s: Sizes, dim: Dims) -> tuple[Axes, list[int]]:
     """The axes to transform, and the length of each: from `s`, or as they are."""
     if x.ndim == 0:
         raise ValueError(f"{name} takes a tensor with at least one dimension")
-    lengths = [s] if isinstance(s, int) else None if s is None else list(s)
+    lengths = [s] if isinstance(s, (int, np.integer)) else None if s is None else list(s)
     if dim is None:
         count = x.ndim if lengths is None else len(lengths)
         dim = range(x.ndim - count, x.ndim)
-    axes = normal_axes([dim] if isinstance(dim, int) else list(dim), x.ndim)
+    axes = normal_axes([dim] if isinstance(dim, (int, np.integer)) else list(dim), x.ndim)
     if len(set(axes)) != len(axes) or not (axes or name in ("fftn", "ifftn")):
         raise ValueError(f"{name}: dim must name at least one dimension, each once, not {dim}")
     own = [x.shape[axis] for axis in axes]
@@ -163,7 +163,7 @@ def _of_real(name: str, x: Any, s: Sizes, dim: Dims, norm: str | None) -> Any:
 
 def _to_real(name: str, x: Any, s: Sizes, dim: Dims, norm: str | None) -> Any:
     axes, sizes = _axes(name, x, s, dim)
-    if s is None or (s if isinstance(s, int) else list(s)[-1]) == -1:
+    if s is None or (s if isinstance(s, (int, np.integer)) else list(s)[-1]) == -1:
         sizes[-1] = 2 * (x.shape[axes[-1]] - 1)
     n = sizes[-1]
     if n < 1:

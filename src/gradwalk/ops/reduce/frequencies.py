@@ -88,7 +88,7 @@ def unique_consecutive(
 
 def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
     """The edges of one dimension: given, or a number of bins of equal width."""
-    if hasattr(bins, "shape"):
+    if hasattr(bins, "shape") and not isinstance(bins, np.integer):
         return concrete(bins, "histogram")
     if bins <= 0:
         raise ValueError(f"a histogram has at least one bin, not {bins}")

@@ -107,7 +107,7 @@ def norm(
         return matrix_norm(input, "nuc", axes, keepdim, dtype=dtype)
     if p is None or p == "fro":
         p = 2.0
-    if not isinstance(p, (int, float)):
+    if not isinstance(p, (int, float, np.integer, np.floating)):
         raise ValueError(f"norm: p is a number or 'fro', not {p!r}")
     x = _sizes(_floats("norm", input, dtype))
     return _norm(x, p, dim, keepdim)

@@ -340,10 +340,21 @@ def _reduction(op: Op, doc: str) -> Callable[..., Any]:
     return reduction
 
 
+def _truth(op: Op, doc: str) -> Callable[..., Any]:
+    """The public function of `all_op` or `any_op`, whose `dim=()` names no dimension, not all."""
+
+    @public_as(op.name, doc, method=True, numpy=True)
+    def truth(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+        none = isinstance(dim, (tuple, list)) and not dim
+        return input != 0 if none else reduce_over(op, input, dim, keepdim)
+
+    return truth
+
+
 amax = _reduction(amax_op, "Largest value over `dim`; ties share the gradient equally.")
 amin = _reduction(amin_op, "Smallest value over `dim`; ties share the gradient equally.")
-all = _reduction(all_op, "Whether every element is true.")
-any = _reduction(any_op, "Whether some element is true.")
+all = _truth(all_op, "Whether every element is true.")
+any = _truth(any_op, "Whether some element is true.")
 
 
 @public(method=True, numpy=True)
@@ -371,7 +382,7 @@ class ValuesIndices(NamedTuple):
 def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         return reduce_over(whole, x, None, keepdim)
-    if hasattr(dim, "shape"):
+    if hasattr(dim, "shape") and not isinstance(dim, np.integer):
         from gradwalk.ops.elementwise import choice
 
         return getattr(choice, pairwise)(x, dim)

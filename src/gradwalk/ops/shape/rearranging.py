@@ -291,7 +291,7 @@ def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | No
     tensor([3, 1, 2])
     """
     steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
-    if dims is None or dims == ():
+    if dims is None or (isinstance(dims, tuple) and not dims):
         if len(steps) != 1:
             raise OperandError(f"roll without dims takes one shift, got {steps}")
         return reshape(roll(ravel(input), steps, (0,)), shape=tuple(input.shape))
