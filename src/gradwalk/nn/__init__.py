@@ -32,4 +32,4 @@ from gradwalk.nn.parameter import Parameter as Parameter
 __all__ = sorted(name for name, value in vars().items() if isinstance(value, type))
 
 from gradwalk.nn import grad as grad
-from gradwalk.nn import modules as modules  # noqa: E402: it has the names above
+from gradwalk.nn import modules as modules  # it imports the names above

@@ -163,7 +163,7 @@ def _quick(
     op: Op, tensor_class: Any, otherwise: Callable[..., Any] = apply_any
 ) -> Callable[..., Any]:
     """A function that applies an elementwise op with one or two inputs."""
-    scope = {
+    scope: dict[str, Any] = {
         **{"Node": Node, "Tensor": tensor_class, "apply_any": otherwise, "asarray": np.asarray},
         **{"caller": caller, "clock": clock, "constant": constant, "forward": op.forward},
         **{"getframe": sys._getframe, "ndarray": np.ndarray, "new": object.__new__, "op": op},

@@ -125,7 +125,7 @@ def _named(
 ) -> np.ndarray[Any, Any]:
     """The pixel that each of `out` pixels copies. A place near a border between two pixels falls
     on PyTorch's side, because it is computed with PyTorch's precision, step by step."""
-    kind = np.float32 if single else np.float64
+    kind: Any = np.float32 if single else np.float64
     step = kind(own) / kind(out) if factor is None else kind(1 / factor)
     i = np.arange(out, dtype=kind)
     if mode == "nearest-exact":

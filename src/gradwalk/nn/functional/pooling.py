@@ -47,8 +47,9 @@ def _check(name: str, x: Any, n: int, kinds: str = "f") -> None:
 
 def _strides(stride: Size | None, kernel: Shape) -> Shape:
     """The stride; by default the kernel size."""
-    none = stride is None or (isinstance(stride, (tuple, list)) and not stride)
-    return kernel if none else sizes("stride", stride, len(kernel))
+    if stride is None or (isinstance(stride, (tuple, list)) and not stride):
+        return kernel
+    return sizes("stride", stride, len(kernel))
 
 
 def _windows(
