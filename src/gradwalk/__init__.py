@@ -15,6 +15,7 @@ from gradwalk import autograd as autograd
 from gradwalk import backends as backends
 from gradwalk.tensors import creation as _creation
 from gradwalk import cuda as cuda
+from gradwalk.random import alike as _alike
 from gradwalk.random import counts as _counts
 from gradwalk.random import sampling as _sampling
 from gradwalk import fft as fft
@@ -127,6 +128,7 @@ from gradwalk.io import (
 )
 from gradwalk.printers.formulas.formula import derivative, formula
 from gradwalk.printers.tensor_text import set_printoptions
+from gradwalk.random.alike import *
 from gradwalk.random.counts import *
 from gradwalk.random.generator import (
     Generator,
@@ -218,6 +220,7 @@ __all__ += ["accelerator", "func", "sparse", "sparse_coo_tensor", "spmm"]
 __all__ += _creation.__all__
 __all__ += _legacy.__all__
 __all__ += _sampling.__all__
+__all__ += _alike.__all__
 __all__ += _counts.__all__
 __all__ += _top_level.__all__
 __all__ += _windows.__all__

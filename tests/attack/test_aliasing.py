@@ -128,6 +128,7 @@ CALLS = """
     m.select_copy(x,0,0) m.split_copy(x,1) m.nn.functional.upsample(x[None,None],scale_factor=1)
     m.special.gammainc(x.abs(),x.abs()) m.special.gammaincc(x.abs(),x.abs())
     m.special.multigammaln(x.abs()+9,2) m.linalg.eigh(x)
+    m.conv_tbc(x,m.ones(1,x.shape[-1],2,dtype=x.dtype),m.zeros(2,dtype=x.dtype))
     m.linalg.cholesky(x@x.mT+m.eye(x.shape[-1])) m.linalg.solve(x,x)
     m.linalg.pinv(x) m.linalg.cross(x,x) m.linalg.vecdot(x,x) F.relu(x) F.relu(x,inplace=True)
     F.relu6(x) F.elu(x) F.leaky_relu(x) F.gelu(x) F.hardtanh(x,-9,9) F.threshold(x,-9,0)
@@ -364,7 +365,10 @@ LEFT_OUT = """
     max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices
     adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices
     adaptive_max_pool3d_with_indices fractional_max_pool2d_with_indices
-    fractional_max_pool3d_with_indices
+    fractional_max_pool3d_with_indices GradScaler OutOfMemoryError get_autocast_cpu_dtype
+    get_autocast_gpu_dtype get_deterministic_debug_mode is_autocast_cpu_enabled
+    is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode set_flush_denormal
+    to_dlpack
 """
 
 

@@ -41,8 +41,7 @@ MOST = {torch.complex128: 10, torch.complex64: 4}  # samples of one function
 # PyTorch has them for complex numbers, we have not: an error says so.
 REFUSED = """
     log_softmax.with_dtype logaddexp logcumsumexp logsumexp nn.functional.rms_norm
-    masked.logsumexp masked.std masked.var nn.functional.softmin.with_dtype normal.in_place
-    sinc softmax.with_dtype uniform
+    masked.logsumexp masked.std masked.var nn.functional.softmin.with_dtype sinc softmax.with_dtype
 """
 # Names of ours that mean something else: dtypes.
 NAMESAKES = {"cdouble", "cfloat"}

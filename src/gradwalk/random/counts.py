@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradwalk.random import rejection
-from gradwalk.random.generator import Generator, default_generator
+from gradwalk.random.generator import Generator, stream_of
 from gradwalk.random.mersenne import MersenneStream
 from gradwalk.random.sampling import rand
 from gradwalk.tensors.leaves import leaf
@@ -32,11 +32,11 @@ def _drawn(
 ) -> Tensor:
     """Draw one number for each element of the last parameter, in its dtype."""
     like = parameters[-1]
-    generator = default_generator if generator is None else generator
-    if isinstance(generator.stream, MersenneStream):
+    stream = stream_of(generator)
+    if isinstance(stream, MersenneStream):
         arrays = [p.detach().cpu().numpy() for p in parameters]
         arrays = list(np.broadcast_arrays(*arrays))
-        return leaf(as_pytorch(generator.stream, *arrays), device=like.device)
+        return leaf(as_pytorch(stream, *arrays), device=like.device)
     u = rand(like.shape, dtype=np.float64, device=like.device, generator=generator)
     arrays = [p.detach().cpu().numpy().astype(np.float64) for p in (u, *parameters)]
     with np.errstate(all="ignore"):

@@ -116,6 +116,11 @@ def _checked(like: str | None) -> str:
 default_generator = Generator()
 
 
+def stream_of(generator: Generator | None) -> Stream:
+    """The stream that a draw reads: that of the default generator unless another is given."""
+    return (default_generator if generator is None else generator).stream
+
+
 def manual_seed(seed: int, *, like: str | None = None) -> Generator:
     """Seed the default generator; with `like="torch"` it gives PyTorch's numbers from then on.
 

@@ -30,28 +30,21 @@ from gradwalk.ops.core.halves import widened
 from gradwalk.ops.core.out import takes_out
 from gradwalk.ops.elementwise.complex_numbers import view_as_real
 from gradwalk.ops.shape.reshaping import sizes_of
-from gradwalk.random.generator import Generator, Stream, default_generator
-from gradwalk.random.memory_order import drawn_like, memory_order
+from gradwalk.random.generator import Generator, Stream, stream_of
+from gradwalk.random.memory_order import drawn_like
 from gradwalk.random.mersenne import MersenneStream
 from gradwalk.tensors.apply import complex_refused, wrap
-from gradwalk.tensors.leaves import LeafOptions, leaf, like, makes_leaf
+from gradwalk.tensors.leaves import LeafOptions, leaf, makes_leaf
 
 if TYPE_CHECKING:
     from gradwalk.tensors.tensor import Tensor
 
-__all__ = [
-    "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "randperm",
-]  # fmt: skip
+__all__ = ["bernoulli", "multinomial", "normal", "rand", "randint", "randn", "randperm"]
 
 T = TypeVar("T")
 Dtype = Any
 Array = np.ndarray[Any, Any]
 MOST_CATEGORIES = 2**24  # of multinomial, as in PyTorch
-
-
-def _stream(generator: Generator | None) -> Stream:
-    return (default_generator if generator is None else generator).stream
 
 
 def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
@@ -86,8 +79,8 @@ def rand(
     """Uniform in [0, 1)."""
     wanted = np.dtype(options.get("dtype") or get_default_dtype())
     if is_complex_dtype(wanted):
-        return leaf(_pairs(_stream(generator).uniform, sizes_of(sizes, size), wanted), **options)
-    stream = _stream(generator)
+        return leaf(_pairs(stream_of(generator).uniform, sizes_of(sizes, size), wanted), **options)
+    stream = stream_of(generator)
     drawn = stream.uniform(sizes_of(sizes, size), _float("rand", wanted))
     if is_half(wanted) and isinstance(stream, MersenneStream):
         drawn = _below(drawn.astype(wanted), 0.0, 1.0)
@@ -118,10 +111,10 @@ def randn(
     """
     wanted = np.dtype(options.get("dtype") or get_default_dtype())
     if is_complex_dtype(wanted):  # as in PyTorch: both parts together have variance 1
-        drawn = _pairs(_stream(generator).normal, sizes_of(sizes, size), wanted)
+        drawn = _pairs(stream_of(generator).normal, sizes_of(sizes, size), wanted)
         return leaf(drawn * wanted.type(math.sqrt(0.5)), **options)
     kind, half = _float("randn", wanted), is_half(wanted)
-    drawn = _normal(_stream(generator), sizes_of(sizes, size), kind, 0.0, 1.0, half)
+    drawn = _normal(stream_of(generator), sizes_of(sizes, size), kind, 0.0, 1.0, half)
     return leaf(drawn.astype(wanted) if is_half(wanted) else drawn, **options)
 
 
@@ -147,7 +140,7 @@ def randint(
     elif low is None:
         low = 0
     kind = np.dtype(options.get("dtype") or np.int64)
-    array = _integers("randint", _stream(generator), int(low), int(high), sizes_of((size,)), kind)
+    array = _integers("randint", stream_of(generator), int(low), int(high), sizes_of((size,)), kind)
     return leaf(array, **options)
 
 
@@ -183,43 +176,8 @@ def randperm(
     kind = np.dtype(options.get("dtype") or np.int64)
     if n > _limits(kind)[1] + 1:
         raise ValueError(f"randperm: {kind} cannot tell all numbers below {n} from each other")
-    order = _stream(generator).permutation(int(n))
+    order = stream_of(generator).permutation(int(n))
     return leaf(order, **options)
-
-
-def rand_like(input: Tensor, *, memory_format: Any = None, **options: Any) -> Tensor:
-    """`rand` with the shape and dtype of another tensor."""
-    return _like(input, options, rand, "uniform_")
-
-
-def randn_like(input: Tensor, *, memory_format: Any = None, **options: Any) -> Tensor:
-    """`randn` with the shape and dtype of another tensor."""
-    return _like(input, options, randn, "normal_")
-
-
-def _like(input: Any, options: Any, draw: Callable[..., Tensor], fill: str) -> Tensor:
-    """A tensor like `input`, whose elements are drawn in the order of its memory."""
-    chosen, generator = like(input, options), options.get("generator")
-    axes = memory_order(input, _stream(generator))
-    if axes is None:
-        return draw(input.shape, **chosen)
-    requires_grad = chosen.pop("requires_grad", False)
-    chosen.pop("generator", None)
-    empty = leaf(np.empty([input.shape[axis] for axis in axes], chosen["dtype"]), **chosen)
-    made = getattr(empty.permute(*np.argsort(axes).tolist()), fill)(generator=generator)
-    return made.requires_grad_(requires_grad)
-
-
-def randint_like(
-    input: Tensor,
-    low: int | None = None,
-    high: int | None = None,
-    *,
-    memory_format: Any = None,
-    **options: Any,
-) -> Tensor:
-    """`randint` with the shape and dtype of another tensor: (input, high) or (input, low, high)."""
-    return randint(low, high, input.shape, **like(input, options))
 
 
 @makes_leaf
@@ -240,7 +198,7 @@ def normal(
     >>> gw.normal(gw.tensor([1.0, 5.0]), 0.0)
     tensor([1., 5.])
     """
-    stream, dtype = _stream(generator), options.get("dtype")
+    stream, dtype = stream_of(generator), options.get("dtype")
     given = [part.detach()._array for part in (mean, std) if hasattr(part, "_array")]
     if not given:
         if size is None:
@@ -285,7 +243,7 @@ def bernoulli(
     >>> gw.bernoulli(gw.tensor([0.0, 1.0, 1.0]))
     tensor([0., 1., 1.])
     """
-    drawn = _bernoulli(_stream(generator), input if p is None else p, input.shape)
+    drawn = _bernoulli(stream_of(generator), input if p is None else p, input.shape)
     return leaf(drawn.astype(input.dtype, copy=False), device=input.device)
 
 
@@ -348,7 +306,7 @@ def multinomial(
         )
     if not categories or (some == 0).any():
         raise ValueError("multinomial: all weights are 0")
-    stream = _stream(generator)
+    stream = stream_of(generator)
     if replacement and num_samples > 1:
         return leaf(_with_replacement(stream, weights, num_samples), device=input.device)
     # The largest of weight / exponential is index i with probability weight[i] / total; the
@@ -396,7 +354,7 @@ class RandomMethods:
         kind = self.dtype  # type: ignore[attr-defined]
         if is_floating(kind) and not to - from_ <= finfo(kind).max:
             raise ValueError(f"uniform_: {kind} cannot hold the width of {from_} to {to}")
-        stream = _stream(generator)
+        stream = stream_of(generator)
 
         def draw(size: Any, kind: np.dtype[Any]) -> Any:
             drawn, dtype = stream.uniform(size, kind, from_, to), self.dtype  # type: ignore[attr-defined]
@@ -412,7 +370,7 @@ class RandomMethods:
         if self.is_complex():  # type: ignore[attr-defined]
             view_as_real(self).normal_(0.0, std * math.sqrt(0.5), generator=generator)
             return self.add_(mean) if mean else self  # type: ignore[attr-defined]
-        stream = _stream(generator)
+        stream = stream_of(generator)
         if isinstance(stream, MersenneStream) and not self.is_contiguous():  # type: ignore[attr-defined]
             # PyTorch draws in blocks only where the elements lie side by side.
             if not std >= 0:
@@ -432,10 +390,10 @@ class RandomMethods:
             raise ValueError(f"exponential_: a rate is above 0, not {lambd}")
 
         def draw(size: Any, kind: np.dtype[Any]) -> Any:
-            drawn = _stream(generator).exponential(size, kind)
+            drawn = stream_of(generator).exponential(size, kind)
             return drawn if lambd == 1 else drawn / kind.type(lambd)
 
-        return _drawn(self, "exponential_", draw, _stream(generator))
+        return _drawn(self, "exponential_", draw, stream_of(generator))
 
     def cauchy_(
         self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
@@ -443,7 +401,7 @@ class RandomMethods:
         """Every element becomes Cauchy with this median and half width."""
         if not sigma > 0:
             raise ValueError(f"cauchy_: a half width is above 0, not {sigma}")
-        stream = _stream(generator)
+        stream = stream_of(generator)
 
         def draw(size: Any, kind: np.dtype[Any]) -> Any:
             drawn_in = np.dtype(np.float64) if isinstance(stream, MersenneStream) else kind
@@ -458,7 +416,7 @@ class RandomMethods:
         """Every element becomes exp of a normal number with this mean and standard deviation."""
         if not std > 0:
             raise ValueError(f"log_normal_: a standard deviation is above 0, not {std}")
-        stream = _stream(generator)
+        stream = stream_of(generator)
 
         def draw(size: Any, kind: np.dtype[Any]) -> Any:
             if isinstance(stream, MersenneStream):
@@ -472,7 +430,7 @@ class RandomMethods:
         if not 0 < p < 1:
             raise ValueError(f"geometric_: a probability between 0 and 1, not {p}")
         me: Any = self
-        stream = _stream(generator)
+        stream = stream_of(generator)
         fractions = stream.uniform(me.shape, np.dtype(np.float64), 0.0, 1.0)
         if isinstance(stream, MersenneStream):
             with np.errstate(divide="ignore"):
@@ -482,7 +440,7 @@ class RandomMethods:
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
         """Every element becomes 1 with probability p (a number, or a tensor of them), else 0."""
         me: Any = self
-        stream = _stream(generator)
+        stream = stream_of(generator)
         if hasattr(p, "_array"):
             return me.copy_(wrap(_bernoulli(stream, p, me.shape)))
         return me.copy_(wrap(drawn_like(me, stream, lambda size: _bernoulli(stream, p, size))))
@@ -497,7 +455,7 @@ class RandomMethods:
         low, high = bounds if len(bounds) == 2 else (0, *bounds) if bounds else (0, None)
         me: Any = self
         high = _limits(me.dtype)[1] + 1 if high is None else high
-        stream = _stream(generator)
+        stream = stream_of(generator)
         return me.copy_(wrap(_integers("random_", stream, low or 0, high, me.shape, me.dtype)))
 
 

@@ -1,8 +1,8 @@
 """Masks: a random truth value becomes a number only where that number is used.
 
-Dropout casts its mask to floats and divides them by 1 − p; forward and backward multiply by the
-result. These are only two numbers: each use chooses one of them by the mask itself. No division is
-left, and backward keeps a byte for each element instead of a float.
+Dropout casts its mask to floats and multiplies them by 1 ÷ (1 − p); forward and backward multiply
+by the result. These are only two numbers: each use chooses one of them by the mask itself. Backward
+keeps a byte for each element instead of a float.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def _masked(x: Any, shape: tuple[int, ...], p: float, inplace: bool) -> Any:
     else:
         mask = _kept(x, shape, p)
         kind = np.float32 if is_half(x.dtype) else mask.dtype.type  # a half is rounded once
-        mask *= np.asarray(1 / kind(1 - p)).astype(x.dtype)
+        mask *= mask.dtype.type(1 / kind(1 - p))
     kept = wrap(placed(mask, x.device))
     return x.mul_(kept) if inplace else x * kept
 

@@ -16,7 +16,8 @@ from gradwalk.engine.modes import no_grad
 from gradwalk.nn.module import Module
 from gradwalk.ops.reduce.sorting import kthvalue, topk
 from gradwalk.ops.shape.reshaping import cat
-from gradwalk.random.sampling import rand, rand_like
+from gradwalk.random.alike import rand_like
+from gradwalk.random.sampling import rand
 from gradwalk.tensors.creation import ones_like, zeros_like
 
 M = TypeVar("M", bound=Module)
