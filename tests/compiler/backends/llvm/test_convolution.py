@@ -56,6 +56,12 @@ CASES = [
     (3, 4, (50,), 5, (7,), settings(1, stride=2, padding=3)),
     (2, 3, (5, 6, 7), 4, (2, 3, 2), settings(3, stride=2, padding=1)),
     (0, 3, (6, 6), 4, (3, 3), settings(2)),
+    # Images of few pixels are computed together, the last of them fewer.
+    (43, 20, (4, 4), 37, (3, 3), settings(2, padding=1)),
+    (23, 10, (5, 3), 70, (3, 3), settings(2, stride=2, padding=(1, 0))),
+    (50, 12, (2, 2), 26, (2, 2), settings(2, groups=2)),
+    (7, 5, (1, 1), 18, (3, 3), settings(2, padding=1)),
+    (19, 9, (3, 2, 3), 11, (2, 2, 1), settings(3, padding=1)),
 ]
 NAMES = [f"{c[0]}x{c[1]}x{'x'.join(map(str, c[2]))}-{c[3]}" for c in CASES]
 

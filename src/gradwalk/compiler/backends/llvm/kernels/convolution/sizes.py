@@ -69,6 +69,12 @@ class Convolution:
         """Pixels of the output."""
         return math.prod(self.out)
 
+    def images(self, most: int) -> int:
+        """How many images are computed together, as about `most` pixels: a tile is filled, and a
+        weight is read, for all of them. A batch is cut evenly."""
+        groups = -(-self.batch // max(most // self.pixels, 1))
+        return -(-self.batch // max(groups, 1)) or 1
+
     @property
     def places(self) -> int:
         """Places in the kernel."""
@@ -89,9 +95,9 @@ class Convolution:
         return depth * height * width, height * width, width, 1
 
     @property
-    def padded_bytes(self) -> int:
-        """Bytes of the copy of an image with its padding; 0 without padding."""
-        return self.patch_strides[0] * self.channels * self.dtype.itemsize * self.padded
+    def padded_size(self) -> int:
+        """Numbers in the copy of an image with its padding; 0 without padding."""
+        return self.patch_strides[0] * self.channels * self.padded
 
 
 def convolution_of(x: Slice, weight: Slice, y: Slice, attrs: Mapping[str, Any]) -> Convolution:

@@ -68,42 +68,56 @@ class WideDriver(Driver):
 
     # -- tables ------------------------------------------------------------------------------------
 
-    def pixel_table(self, table: str, strides: Sequence[int], apart: Sequence[int]) -> None:
-        """Offsets of the output's pixels in an array; neighbours are `apart` steps apart."""
-        steps = [s * n for s, n in zip(strides, apart, strict=True)]
-        self.fill_table(table, (1, *self.conv.out), (0, *steps))
+    def pixel_table(
+        self, table: str, images: int, strides: Sequence[int], apart: Sequence[int] = (1, 1, 1)
+    ) -> None:
+        """Offsets of the output's pixels in so many images of an array, which has strides over
+        (image, and the three dimensions); neighbours are `apart` steps apart."""
+        image, *spatial = strides
+        steps = [s * n for s, n in zip(spatial, apart, strict=True)]
+        self.fill_table(table, (images, *self.conv.out), (image, *steps))
 
-    def patch_areas(self, cut: Blocks, **others: int) -> dict[str, str]:
-        """Areas for a product of patches of x: tables of pixels, patches and places of sums, a
-        padded image, sums, and sums transposed. The tables are filled."""
+    def patch_areas(self, cut: Blocks, images: int, **others: int) -> dict[str, str]:
+        """Areas for a product of patches of x: tables of pixels, patches and places of sums, padded
+        images, sums, and sums transposed. The tables are filled."""
         conv, size = self.conv, self.conv.dtype.itemsize
         area = self.areas(
-            pixels=conv.pixels * WORD, patch=conv.patch * WORD, places=cut.block * WORD,
-            image=conv.padded_bytes, sums=cut.line * self.width * size,
+            pixels=images * conv.pixels * WORD, patch=conv.patch * WORD, places=cut.block * WORD,
+            image=images * conv.padded_size * size,
+            sums=(cut.line + self.lanes) * self.width * size,  # an image may end in a square
             transposed=self.width * cut.line * size, **others,
         )  # fmt: skip
-        self.pixel_table(area["pixels"], conv.patch_strides[1:], conv.stride)
-        # Numbers of a patch, in the order of the weight.
         channel, *spatial = conv.patch_strides
+        image = conv.padded_size or conv.x[0]
+        self.pixel_table(area["pixels"], images, (image, *spatial), conv.stride)
+        # Numbers of a patch, in the order of the weight.
         steps = [s * n for s, n in zip(spatial, conv.dilation, strict=True)]
         self.fill_table(area["patch"], (conv.channels, *conv.kernel), (channel, *steps))
         self.fill_table(area["places"], (1, 1, 1, cut.block), (0, 0, 0, self.width))
         # The padding around the copies of x is cleared once.
-        self.clear(area["image"], self.runtime(conv.padded_bytes))
-        inside = sum(p * s for p, s in zip(conv.before, conv.patch_strides[1:], strict=True))
+        self.clear(area["image"], self.runtime(images * conv.padded_size * size))
+        inside = sum(p * s for p, s in zip(conv.before, spatial, strict=True))
         self._image, self._copy_target = area["image"], self.at(area["image"], self.runtime(inside))
-        self._counts = self.runtimes(conv.channels, *conv.size)
+        self._copy_size, self._x_image = self.runtimes(conv.padded_size, conv.x[0])
+        self._size = self.runtimes(*conv.size)
         self._from = self.runtimes(*conv.x[1:])
         self._to = self.runtimes(*conv.patch_strides)
         return area
 
-    def image(self, in_place: str, changed: str | None = None) -> str:
-        """An image of x: where it is, or in a padded copy, made if `changed` (default: always)."""
-        copies = self.needs_copy
-        if changed is not None:
-            copies = self.set(f"and i1 {copies}, {changed}")
-        with self.when(copies):
-            self.copy(in_place, self._copy_target, self._counts, self._from, self._to)
+    def images(
+        self, in_place: str, count: I64, channels: tuple[I64, I64], changed: str = "true"
+    ) -> str:
+        """Images of x: where they are, or in padded copies, of some channels, made if `changed`."""
+        first, end = channels
+        with self.when(self.set(f"and i1 {self.needs_copy}, {changed}")):
+            source = self.at(in_place, self.multiply(first, self._from[0]))
+            target = self.at(self._copy_target, self.multiply(first, self._to[0]))
+            with self.loop(0, count) as image:
+                self.copy(
+                    self.at(source, self.multiply(image.index, self._x_image)),
+                    self.at(target, self.multiply(image.index, self._copy_size)),
+                    (self.subtract(end, first), *self._size), self._from, self._to,
+                )  # fmt: skip
         return self.select(self.needs_copy, "ptr", self._image, in_place)
 
     # -- packing and tiles -------------------------------------------------------------------------
@@ -153,45 +167,58 @@ class WideDriver(Driver):
 
 
 def forward_driver(conv: Convolution, host: Host) -> Driver:
-    """y from x and the weight; threads share (group, image, block of pixels).
+    """y from x and the weight; threads share (group, stretch of outputs, images, block of pixels).
 
     Rows of the tile are pixels, its vectors run along the output channels: numbers of x are read
-    where they are (or in a padded copy), the weight is packed once by every thread. Finished sums,
-    pixel by pixel, are transposed so that rows are channels, and go through the epilogue.
+    where they are (or in padded copies), the weight is packed once by every thread that uses it.
+    Images of few pixels are computed together. Finished sums, pixel by pixel, are transposed so
+    that rows are channels, and go through the epilogue.
     """
     f = WideDriver("forward", conv, host)
     width = f.width
-    cut = f.cut(conv.pixels, PIXEL_BLOCK)
-    packed = cut.panels * conv.patch * width * conv.dtype.itemsize
-    area = f.patch_areas(cut, weight=packed)
+    together = conv.images(PIXEL_BLOCK)
+    cut = f.cut(together * conv.pixels, PIXEL_BLOCK)
+    image_groups = -(-conv.batch // together)
+    cuts = -(-UNITS // max(conv.groups * image_groups * cut.blocks, 1)) if together > 1 else 1
+    mine = -(-cut.panels // min(cuts, cut.panels))  # panels in a stretch
+    cuts = -(-cut.panels // mine)
+    area = f.patch_areas(cut, together, weight=mine * conv.patch * width * conv.dtype.itemsize)
     n_rows, n_panels, n_patch = f.runtimes(cut.rows, cut.panels, conv.patch)
     n_outputs, n_pixels, n_block = f.runtimes(conv.outputs, conv.pixels, cut.block)
     n_line, n_blocks, n_batch = f.runtimes(cut.line, cut.blocks, conv.batch)
+    n_cuts, n_mine, n_channels = f.runtimes(cuts, mine, conv.channels)
+    n_together, n_groups = f.runtimes(together, image_groups)
     x_image, x_group = f.runtimes(conv.x[0], conv.x[1] * conv.channels)
     w_output, w_number = f.runtimes(conv.weight[0], conv.patch_stride)
     panel_size = f.multiply(n_patch, width)
 
-    units = f.runtime(conv.groups * conv.batch * cut.blocks)
+    units = f.runtime(conv.groups * cuts * image_groups * cut.blocks)
     with f.loop(*f.share(units), carried=[("i64", -1), ("i64", -1)]) as unit:
-        group_before, image_before = unit.carried
-        group_image, number = f.divide(unit.index, n_blocks)
-        group, image = f.divide(group_image, n_batch)
+        stretch_before, images_before = unit.carried
+        all_images, number = f.divide(unit.index, n_blocks)
+        group_cut, image_group = f.divide(all_images, n_groups)
+        group, part = f.divide(group_cut, n_cuts)
         first_output = f.multiply(group, n_outputs)
+        first_panel = f.multiply(part, n_mine)
+        panels = f.smaller(f.subtract(n_panels, first_panel), n_mine)
 
-        with f.when(f.differ(group, group_before)), f.loop(0, n_panels) as each:
-            panel = f.panel(each.index, n_outputs)
+        with f.when(f.differ(group_cut, stretch_before)), f.loop(0, panels) as each:
+            panel = f.panel(f.add(first_panel, each.index), n_outputs)
             source = f.at(f.second, f.multiply(f.add(first_output, panel.start), w_output))
             target = f.at(area["weight"], f.multiply(each.index, panel_size))
             f.pack(source, w_number, w_output, n_patch, panel.columns, target, panel.width)
-        in_place = f.at(f.first, f.multiply(image, x_image), f.multiply(group, x_group))
-        a = f.image(in_place, f.differ(group_image, image_before))
-        unit.carry(group, group_image)
+        first_image = f.multiply(image_group, n_together)
+        images = f.smaller(f.subtract(n_batch, first_image), n_together)
+        in_place = f.at(f.first, f.multiply(first_image, x_image), f.multiply(group, x_group))
+        a = f.images(in_place, images, (0, n_channels), f.differ(all_images, images_before))
+        unit.carry(group_cut, all_images)
 
         pixel = f.multiply(number, n_block)
-        count = f.smaller(f.subtract(n_pixels, pixel), n_block)
+        count = f.smaller(f.subtract(f.multiply(images, n_pixels), pixel), n_block)
         pixels = f.entry(area["pixels"], pixel)
-        with f.loop(0, n_panels) as each:
-            panel = f.panel(each.index, n_outputs)
+        each_count = f.smaller(count, n_pixels)  # pixels of one image
+        with f.loop(0, panels) as each:
+            panel = f.panel(f.add(first_panel, each.index), n_outputs)
             functions = f.tile_functions(n_rows, panel.wide)
             b = f.at(area["weight"], f.multiply(each.index, panel_size))
             with f.loop(0, n_patch, DEPTH, at_least_once=True) as stretch:
@@ -202,9 +229,14 @@ def forward_driver(conv: Convolution, host: Host) -> Driver:
                     depth, f.at(b, f.multiply(stretch.index, panel.width)), area["sums"],
                     area["places"], f.lanes, adds,
                 )  # fmt: skip
-            f.transpose(area["sums"], width, count, panel.columns, area["transposed"], n_line)
             output = f.add(first_output, panel.start)
-            f.finish_rows(image, output, pixel, panel.columns, count, area["transposed"], n_line)
+            with f.loop(0, images) as image:
+                sums = f.at(area["sums"], f.multiply(f.multiply(image.index, n_pixels), width))
+                f.transpose(sums, width, each_count, panel.columns, area["transposed"], n_line)
+                f.finish_rows(
+                    f.add(first_image, image.index), output, pixel, panel.columns, each_count,
+                    area["transposed"], n_line,
+                )  # fmt: skip
     return f
 
 
@@ -215,13 +247,16 @@ def input_driver(conv: Convolution, host: Host) -> Driver:
     pixel's outputs with the weights of one place in the kernel is what the pixel gives to one pixel
     of x. It is added there, in a padded image whose channels are contiguous; that image is then
     transposed, and the part that is not padding goes through the epilogue. No product with padding
-    is ever computed. Threads share (group, stretch of channels, image).
+    is ever computed. Images of few pixels are computed together. Threads share (group, stretch of
+    channels, images).
     """
     f = WideDriver("input", conv, host)
-    rows = rows_of_tile(conv.pixels, host)
+    together = conv.images(PIXEL_BLOCK)
+    rows = rows_of_tile(together * conv.pixels, host)
+    image_groups = -(-conv.batch // together)
     size, lanes, width = conv.dtype.itemsize, f.lanes, f.width
     vectors = -(-conv.channels // lanes)
-    cuts = min(vectors, -(-UNITS // max(conv.batch * conv.groups, 1)))
+    cuts = min(vectors, -(-UNITS // max(image_groups * conv.groups, 1)))
     mine = -(-vectors // cuts)  # vectors of channels in a stretch
     cuts = -(-vectors // mine)
     stretch = mine * lanes
@@ -233,34 +268,36 @@ def input_driver(conv: Convolution, host: Host) -> Driver:
     line = up(lines[2], lanes)  # whole squares to be transposed
     image_size = depth * height * wide_line * stretch
     area = f.areas(
-        pixels=conv.pixels * WORD, targets=conv.pixels * WORD, steps=conv.outputs * WORD,
-        shifts=(count + 1) * WORD, weight=up(count, 2) * conv.outputs * lanes * size,
-        image=(image_size + lanes * stretch) * size, transposed=stretch * line * size,
+        pixels=together * conv.pixels * WORD, targets=together * conv.pixels * WORD,
+        steps=conv.outputs * WORD, shifts=(count + 1) * WORD,
+        weight=up(count, 2) * conv.outputs * lanes * size,
+        image=(together * image_size + lanes * stretch) * size, transposed=stretch * line * size,
     )  # fmt: skip
     steps = (height * wide_line * stretch, wide_line * stretch, stretch)  # in the image
-    f.pixel_table(area["pixels"], conv.y[2:], (1, 1, 1))
-    f.pixel_table(area["targets"], steps, conv.stride)
+    f.pixel_table(area["pixels"], together, (conv.y[0], *conv.y[2:]))
+    f.pixel_table(area["targets"], together, (image_size, *steps), conv.stride)
     f.fill_table(area["steps"], (1, 1, 1, conv.outputs), (0, 0, 0, conv.y[1]))
     places = [s * d for s, d in zip(steps, conv.dilation, strict=True)]
     f.fill_table(area["shifts"], (*conv.kernel, mine), (*places, lanes))
     n_rows, n_count, n_mine = f.runtimes(rows, count, mine)
     n_cuts, n_batch = f.runtimes(cuts, conv.batch)
+    n_together, n_groups = f.runtimes(together, image_groups)
     n_outputs, n_channels, n_pixels = f.runtimes(conv.outputs, conv.channels, conv.pixels)
     n_stretch, n_line = f.runtimes(stretch, line)
     n_lines, line_steps = f.runtimes(*lines), f.runtimes(*steps[:2])
     inside = f.runtime(sum(p * s for p, s in zip(conv.before, steps, strict=True)))
     y_image, y_group = f.runtimes(conv.y[0], conv.y[1] * conv.outputs)
     w_output, w_channel, w_place = f.runtimes(*conv.weight)
-    image_bytes = f.runtime(image_size * size)
+    n_image, image_bytes = f.runtimes(image_size, image_size * size)
     pair_size = f.multiply(n_outputs, width)
 
     def is_pair(vector: I64) -> str:
         return f.compare("slt", f.add(vector, 1), n_count)
 
-    units = f.runtime(conv.groups * cuts * conv.batch)
+    units = f.runtime(conv.groups * cuts * image_groups)
     with f.loop(*f.share(units), carried=[("i64", -1)]) as unit:
         (before,) = unit.carried
-        group_cut, image = f.divide(unit.index, n_batch)
+        group_cut, image_group = f.divide(unit.index, n_groups)
         group, cut = f.divide(group_cut, n_cuts)
         channel = f.multiply(cut, n_stretch)
         channels = f.smaller(f.subtract(n_channels, channel), n_stretch)
@@ -280,28 +317,35 @@ def input_driver(conv: Convolution, host: Host) -> Driver:
             f.pack(source, w_output, w_channel, n_outputs, columns, panel, across)
         unit.carry(group_cut)
 
-        f.clear(area["image"], image_bytes)
-        y = f.at(f.first, f.multiply(image, y_image), f.multiply(group, y_group))
+        first_image = f.multiply(image_group, n_together)
+        images = f.smaller(f.subtract(n_batch, first_image), n_together)
+        f.clear(area["image"], f.multiply(images, image_bytes))
+        y = f.at(f.first, f.multiply(first_image, y_image), f.multiply(group, y_group))
         with f.loop(0, n_count, 2) as vector:
             pair = f.set(f"udiv i64 {vector.index}, 2")
             after = f.add(vector.index, 1)
             here, there = (f.word(area["shifts"], index) for index in (vector.index, after))
             functions = f.tile_functions(n_rows, is_pair(vector.index))
             f.tiles(
-                functions, n_rows, n_pixels, y, area["pixels"], area["steps"], n_outputs,
+                functions, n_rows, f.multiply(images, n_pixels), y, area["pixels"], area["steps"],
+                n_outputs,
                 f.at(area["weight"], f.multiply(pair, pair_size)),
                 f.at(area["image"], here), area["targets"], f.subtract(there, here), "true",
             )  # fmt: skip
 
-        with f.loop(0, n_lines[0]) as deep, f.loop(0, n_lines[1]) as high:
+        with (
+            f.loop(0, images) as image,
+            f.loop(0, n_lines[0]) as deep,
+            f.loop(0, n_lines[1]) as high,
+        ):
             source = f.at(
-                area["image"], inside,
+                area["image"], f.multiply(image.index, n_image), inside,
                 f.multiply(deep.index, line_steps[0]), f.multiply(high.index, line_steps[1]),
             )  # fmt: skip
             f.transpose(source, n_stretch, n_lines[2], channels, area["transposed"], n_line)
             number = f.add(f.multiply(deep.index, n_lines[1]), high.index)
             f.finish_rows(
-                image, f.add(f.multiply(group, n_channels), channel),
+                f.add(first_image, image.index), f.add(f.multiply(group, n_channels), channel),
                 f.multiply(number, n_lines[2]), channels, n_lines[2], area["transposed"], n_line,
             )  # fmt: skip
     return f
@@ -320,12 +364,13 @@ def weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
     """
     f = WideDriver("weight", conv, host)
     size, width = conv.dtype.itemsize, f.width
+    together = conv.images(DEPTH)
     cut = f.cut(conv.patch, ROW_BLOCK)
-    area = f.patch_areas(cut, y=min(conv.pixels, DEPTH) * width * size)
+    area = f.patch_areas(cut, together, y=min(together * conv.pixels, DEPTH) * width * size)
     n_rows, n_parts, n_panels, n_blocks = f.runtimes(cut.rows, parts, cut.panels, cut.blocks)
     n_patch, n_block, n_pixels = f.runtimes(conv.patch, cut.block, conv.pixels)
     n_batch, n_outputs, n_groups = f.runtimes(conv.batch, conv.outputs, conv.groups)
-    n_line = f.runtime(cut.line)
+    n_line, n_together, n_places = f.runtimes(cut.line, together, conv.places)
     x_image, x_group = f.runtimes(conv.x[0], conv.x[1] * conv.channels)
     y_image, y_output, y_pixel = f.runtimes(*conv.y[:2], one_stride(conv.out, conv.y[2:]))
 
@@ -333,21 +378,33 @@ def weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
         part, group, number, block = f.unravel(unit.index, [n_parts, n_groups, n_panels, n_blocks])
         row = f.multiply(block, n_block)
         count = f.smaller(f.subtract(n_patch, row), n_block)
+        last = f.subtract(f.add(row, count), 1)
+        first_channel, last_channel = (f.divide(each, n_places)[0] for each in (row, last))
+        channels = first_channel, f.add(last_channel, 1)
         panel = f.panel(number, n_outputs)
         functions = f.tile_functions(n_rows, panel.wide)
         output = f.add(f.multiply(group, n_outputs), panel.start)
         f.clear(area["sums"], f.multiply(n_block, width * size))
-        with f.loop(*f.share(n_batch, 1, part, n_parts)) as image:
-            a = f.image(f.at(f.first, f.multiply(image.index, x_image), f.multiply(group, x_group)))
-            y = f.at(f.second, f.multiply(image.index, y_image), f.multiply(output, y_output))
+        start, end = f.share(n_batch, 1, part, n_parts)
+        with f.loop(start, end, n_together) as first:
+            images = f.smaller(f.subtract(end, first.index), n_together)
+            x = f.at(f.first, f.multiply(first.index, x_image), f.multiply(group, x_group))
+            a = f.images(x, images, channels)
+            y = f.at(f.second, f.multiply(first.index, y_image), f.multiply(output, y_output))
+            # Images of more than DEPTH pixels come one at a time, others whole.
             with f.loop(0, n_pixels, DEPTH, at_least_once=True) as stretch:
                 depth = f.smaller(f.subtract(n_pixels, stretch.index), DEPTH)
-                source = f.at(y, f.multiply(stretch.index, y_pixel))
-                f.pack(source, y_pixel, y_output, depth, panel.columns, area["y"], panel.width)
+                with f.loop(0, images) as image:
+                    source = f.at(
+                        y, f.multiply(image.index, y_image), f.multiply(stretch.index, y_pixel)
+                    )
+                    packed = f.multiply(f.multiply(image.index, n_pixels), panel.width)
+                    target = f.at(area["y"], packed)
+                    f.pack(source, y_pixel, y_output, depth, panel.columns, target, panel.width)
                 f.tiles(
                     functions, n_rows, count, a, f.entry(area["patch"], row),
-                    f.entry(area["pixels"], stretch.index), depth, area["y"], area["sums"],
-                    area["places"], f.lanes, "true",
+                    f.entry(area["pixels"], stretch.index), f.multiply(images, depth), area["y"],
+                    area["sums"], area["places"], f.lanes, "true",
                 )  # fmt: skip
         f.transpose(area["sums"], width, count, panel.columns, area["transposed"], n_line)
         f.finish_rows(part, output, row, panel.columns, count, area["transposed"], n_line)
