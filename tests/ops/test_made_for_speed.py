@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.elementwise.choice import masked
 from gradwalk.ops.network.convolution import batch_first, batch_last, is_batch_last
 from gradwalk.ops.reduce.row_sums import SHORT, dot_over, sum_last, sum_leading, sum_over
+from gradwalk.ops.shape.reshaping import _repeated
 
 RNG = np.random.default_rng(3)
 DTYPES = ("f4", "f8", "i8")
@@ -165,3 +167,18 @@ def test_memory_is_kept_unless_asked_not_to(setting: str, kept: bool) -> None:
         [sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(kept)
+
+
+def test_repeating_an_array_is_what_numpy_does() -> None:
+    shapes = [s for count in range(4) for s in itertools.product((0, 1, 2, 3), repeat=count)]
+    for own, wanted in itertools.product(shapes, [*shapes, (-1,), (2, -1)]):
+        x = np.arange(math.prod(own), dtype=np.float32).reshape(own)
+        try:
+            expected = np.broadcast_to(x, wanted)
+        except ValueError:
+            with pytest.raises(ValueError):
+                _repeated(x, wanted)
+            continue
+        found = _repeated(x, wanted)
+        assert not found.flags.writeable, (own, wanted)
+        np.testing.assert_array_equal(found, expected, strict=True)

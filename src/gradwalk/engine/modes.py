@@ -121,11 +121,16 @@ def quietly(function: Callable[..., R], *args: Any, **keywords: Any) -> R:
     try:
         return current().run(function, *args, **keywords)
     except RuntimeError as error:
-        if "already entered" not in str(error):
+        if not entered_elsewhere(error):
             raise
-    # This context was copied into several threads, as by asyncio.to_thread, and one is inside.
     switch()
     return current().run(function, *args, **keywords)
+
+
+def entered_elsewhere(error: RuntimeError) -> bool:
+    """Whether the modes could not `run` a function because this context was copied into several
+    threads, as by asyncio.to_thread, and one of them is inside."""
+    return "already entered" in str(error)
 
 
 def filled(shape: tuple[int, ...], dtype: Any, number: int, beside: Any = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.errors import shape_mismatch, stale_view
-from gradwalk.engine.modes import current, enable_grad, quietly
+from gradwalk.engine.modes import current, enable_grad, entered_elsewhere, quietly
 from gradwalk.graph.abstract import AbstractArray, AbstractNumber
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller, where_text
@@ -147,18 +147,21 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """`apply` for every op and every kind of operand."""
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
-    if has_numpy_numbers(attrs):
+    if attrs and has_numpy_numbers(attrs):
         attrs = {k: v.item() if isinstance(v, np.generic) else v for k, v in attrs.items()}
     here = current()
-    machine = machine_of(args)
-    batched = machine is not None and machine.depth > 0
-    if batched:
-        args = machine.lifted(args)
-    elif here.tracer is not None:
-        machine = here.tracer
-    elif machine is not None:
-        machine.check_devices(op, args)
-    args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
+    machine = None
+    batched = False
+    if here.tracer is not None or not _are_plain(args):
+        machine = machine_of(args)
+        batched = machine is not None and machine.depth > 0
+        if batched:
+            args = machine.lifted(args)
+        elif here.tracer is not None:
+            machine = here.tracer
+        elif machine is not None:
+            machine.check_devices(op, args)
+        args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
     if here.autocast is not None:
         args = autocast_operands(here, op, args, attrs, machine)
     if op.promotes and not _same_float(args):
@@ -206,9 +209,13 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if unusual and machine is None:
             result = quietly(computed, op, arrays, attrs)
         else:
-            result = quietly(compute, *arrays, **attrs)
+            result = here.run(compute, *arrays, **attrs)  # `quietly`, one call less
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None
+    except RuntimeError as error:
+        if not entered_elsewhere(error):
+            raise
+        result = quietly(compute, *arrays, **attrs)
     if machine is None and not (op.elementwise or op.keeps_order):
         result = _in_rows(result, arrays[0] if op.view else None)
     if real_only:
@@ -258,6 +265,17 @@ def _expanded(machine: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]
     several = made if op.multiple else (made,)
     outputs = [cast(t, dtype=half) if is_floating(t.dtype) else t for t in several]
     return tuple(outputs) if op.multiple else outputs[0]
+
+
+def _are_plain(args: Sequence[Any]) -> bool:
+    """Whether all operands are tensors on NumPy's arrays, or Python's numbers."""
+    for argument in args:
+        if isinstance(argument, Tensor):
+            if argument._array.__class__ is not np.ndarray:
+                return False
+        elif argument.__class__ is not float and argument.__class__ is not int:
+            return False
+    return True
 
 
 def machine_of(things: Sequence[Any]) -> Any:
@@ -334,7 +352,10 @@ def _in_rows(result: Any, source: Any = None) -> Any:
     is asked for: see `row_major`.
     """
     if result.__class__ is tuple:
-        return tuple([_in_rows(array, source) for array in result])
+        for array in result:
+            if array.ndim > 1 and not array.flags.c_contiguous:
+                return tuple([_in_rows(array, source) for array in result])
+        return result
     if result.__class__ is not np.ndarray or result.ndim < 2 or result.flags.c_contiguous:
         return result
     if source is None:
@@ -385,14 +406,19 @@ def record(
             sources.append(None)
             picks.append(0)
             metas.append(None)
-    results = [target._array] if target is not None else _results(op, result)
+    several = op.multiple or op.residuals
+    if target is not None:
+        results = [target._array]
+    elif several or result.__class__ is not np.ndarray:
+        results = _results(op, result)
+    else:
+        results = [result]
     plan = op.plan(tuple([s is not None for s in sources]))
     count = len(results) - len(op.residuals)
     node = Node()
     node.op = op
     node.inputs = tuple(sources)
     node.plan = plan
-    several = op.multiple or op.residuals
     node.saved = plan.save(results if several else results[0], *arrays)
     node.metas = tuple(metas)
     node.shape, node.dtype = results[0].shape, results[0].dtype
@@ -418,8 +444,10 @@ def record(
         tensor = wrap(array, node if flows else None, index)
         if op.view:
             _hang_on(tensor, args[0], op, attrs, index)
+        if not op.multiple:
+            return tensor
         outputs.append(tensor)
-    return tuple(outputs) if op.multiple else outputs[0]
+    return tuple(outputs)
 
 
 def adopt(tensor_class: Any) -> None:

@@ -113,7 +113,7 @@ def _wrapped(data: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def _plain(data: Any) -> Any:
     """Tensors inside lists as what they hold."""
     if isinstance(data, (list, tuple)):
-        return [_plain(d) for d in data]
+        return data if _NUMBERS.issuperset(map(type, data)) else [_plain(d) for d in data]
     if isinstance(data, Value):
         raise TypeError(
             f"a tensor cannot hold a Value (made at {data.line}): the two engines keep separate "
@@ -126,14 +126,15 @@ def _plain(data: Any) -> Any:
     return data
 
 
-# What NumPy makes of Python's numbers; PyTorch makes the default dtype of them.
+# Python's numbers, and what NumPy makes of them; PyTorch makes the default dtype.
+_NUMBERS = frozenset((bool, int, float, complex))
 _WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
 def _has_wide(data: Any) -> bool:
     """Whether an array or a number of NumPy's in nested lists is so wide itself."""
-    if isinstance(data, list):
-        return any(map(_has_wide, data))
+    if isinstance(data, (list, tuple)):
+        return not _NUMBERS.issuperset(map(type, data)) and any(map(_has_wide, data))
     return hasattr(data, "dtype") and data.dtype in _WIDE
 
 

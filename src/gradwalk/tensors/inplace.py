@@ -41,6 +41,7 @@ from gradwalk.ops.shape.joining import t
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.ops.shape.strides import as_strided
 from gradwalk.tensors.apply import (
+    FLOATS,
     in_common_dtype,
     machine_of,
     move_retained,
@@ -59,28 +60,30 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     """Put op(*args) into `target`'s memory and give it that history."""
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
-    args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
     here = current()
+    uniform = here.tracer is None and _are_uniform(target, args)
+    if not uniform:
+        args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
     if here.tracer is not None:
         here.tracer.capture(target, *args)
     for argument in args:
-        if _is_tensor(argument):
+        if argument.__class__ is not float and _is_tensor(argument):
             refresh(argument)
-            array = argument._array
-            if array.__class__ is not np.ndarray and array.on_device and here.tracer is None:
-                array.machine.check_devices(op, (target, *args), target)
-    level = machine_of((target, *args))
+    level = None if uniform else machine_of((target, *args))
     if level is not None and level.depth:
         level.check_target(target, op)
         args = level.lifted(args)
+    elif level is not None and here.tracer is None:
+        level.check_devices(op, (target, *args), target)
     view = target._view
     if view is not None and owner_of(view.base._array) is not owner_of(target._array):
         target._view = None  # x.data = ... gave the base other memory
-    if op is not indexing.setitem:
-        args = _fit_dtype(target, op, args)
-    op = _for_complex(target, op, args)
-    arrays = [a._array if _is_tensor(a) else a for a in args]
-    wants = tuple([_is_tensor(a) and a.requires_grad for a in args])
+    if not uniform:
+        if op is not indexing.setitem:
+            args = _fit_dtype(target, op, args)
+        op = _for_complex(target, op, args)
+    arrays = [a if a.__class__ is float else getattr(a, "_array", a) for a in args]
+    wants = tuple([a.__class__ is not float and getattr(a, "requires_grad", False) for a in args])
     if here.grad_enabled:
         _refuse(target, op, any(wants))
     needs = here.grad_enabled and any(wants) and has_gradients(target._array.dtype)
@@ -91,7 +94,7 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     watcher = here.watcher
     edges = () if watcher is None else watcher.operands(args)
     try:
-        _compute(target._array, op, arrays, attrs)
+        _compute(target._array, op, arrays, attrs, uniform)
     except ValueError as error:
         raise _cannot_write(target, op, arrays, error) from None
     code, position = caller()
@@ -143,6 +146,20 @@ def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
 
 def _is_tensor(thing: Any) -> bool:
     return hasattr(thing, "_array")
+
+
+def _are_uniform(target: Any, args: tuple[Any, ...]) -> bool:
+    """Whether all operands are Python's floats or, like the target, tensors on NumPy's memory, of
+    one ordinary dtype: nothing has to be fitted."""
+    dtype = target._array.dtype
+    if dtype not in FLOATS or target._array.__class__ is not np.ndarray:
+        return False
+    for argument in args:
+        if argument.__class__ is not float:
+            array = getattr(argument, "_array", None)
+            if array.__class__ is not np.ndarray or array.dtype != dtype:
+                return False
+    return True
 
 
 def _brought(value: Any, target: Any) -> Any:
@@ -227,7 +244,9 @@ def _in_dtype(argument: Any, dtype: np.dtype[Any]) -> Any:
     return held_by(dtype, argument) if argument.__class__ is int else argument
 
 
-def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[str, Any]) -> None:
+def _compute(
+    out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[str, Any], uniform: bool
+) -> None:
     if isinstance(out, AbstractArray):
         out.become(op, arrays, attrs)
         return
@@ -237,7 +256,8 @@ def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[s
         part, subscript = indexing.place(out, attrs["index"], tuple(arrays[2:]))
         quietly(part.__setitem__, subscript, unsigned(out.dtype, arrays[1]))
         return
-    if is_half(out.dtype) or any(is_half(getattr(a, "dtype", out.dtype)) for a in arrays):
+    halves = not uniform and any(is_half(getattr(a, "dtype", out.dtype)) for a in (out, *arrays))
+    if halves:
         result = quietly(computed, op, arrays, attrs)
         if np.shape(result) != out.shape:
             raise ValueError(f"the result has shape {np.shape(result)}")

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypedDict, TypeVar
 
-from gradwalk.engine.modes import current, inside_vmap, state
+import numpy as np
+
+from gradwalk.engine.modes import current, inside_vmap
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.dtypes import category, get_default_dtype
 from gradwalk.ops.core.out import written
@@ -47,8 +49,8 @@ def leaf(
         array = array.astype(dtype)
     category(array.dtype)
     where = devices.default.get() if device is None else device
-    tracer = state.here.tracer
-    if getattr(array, "depth", 0):
+    tracer = current().tracer
+    if array.__class__ is not np.ndarray and getattr(array, "depth", 0) > 0:
         pass  # it is where the samples are
     elif tracer is not None:
         array = tracer.constant(array)
@@ -104,7 +106,7 @@ def makes_leaf(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def making(*args: Any, **options: Any) -> Any:
-        if options.keys().isdisjoint(_FURTHER):
+        if not options or options.keys().isdisjoint(_FURTHER):
             made: Any = function(*args, **options)
             if current().level is None or not any(map(_batched, (*args, *options.values()))):
                 return made

@@ -153,8 +153,7 @@ def _quick_code(inputs: int, attributes: bool, native: bool) -> CodeType:
     else:
         read, parts = _READ_ONE, _ONE | {"attrs": "NONE", "keywords": "", "own": _PICKS}
         parts["attrs_parameter"] = parts["python_numbers"] = ""
-    least = "least_arithmetic" if inputs == 2 else "least"
-    parts = parts | {"large": f" or first.size >= limits.{least}" if native else ""}
+    parts = parts | {"large": " or first.size >= limit.least" if native else ""}
     text = (read + _COMPUTE_AND_RECORD.lstrip("\n")).format(**parts)
     return compile(text, f"{__file__}, quick", "exec")
 
@@ -168,7 +167,8 @@ def _quick(
         **{"caller": caller, "clock": clock, "constant": constant, "forward": op.forward},
         **{"getframe": sys._getframe, "ndarray": np.ndarray, "new": object.__new__, "op": op},
         **{"own_files": own_files, "quietly": quietly, "shape_mismatch": shape_mismatch},
-        **{"current": current, "FLOATS": FLOATS, "NONE": _NONE, "limits": limits},
+        **{"current": current, "FLOATS": FLOATS, "NONE": _NONE},
+        "limit": limits.arithmetic if len(op.inputs) == 2 else limits.work,
         "has_numpy_numbers": has_numpy_numbers,
         "both": op.plan((True,) * len(op.inputs)),
     }

@@ -51,13 +51,23 @@ OPS = (
 )  # fmt: skip
 
 
+Pull = Callable[[Any, dict[str, Any], dict[str, Any]], Any]  # of g, what was saved, attributes
+
+
+class Limit:
+    """From how many elements of an operand on a kernel answers."""
+
+    __slots__ = ("least",)
+    least: float
+
+
 class KernelLimits:
-    """From how many elements on, and from which call of a signature on, a kernel answers."""
+    """From which sizes, and from which call of a signature on, a kernel answers."""
 
     mode: str
-    least: float
-    least_arithmetic: float
     first: int
+    work = Limit()
+    arithmetic = Limit()  # of ops that are one quick pass in NumPy
 
 
 limits = KernelLimits()
@@ -76,8 +86,8 @@ def set_eager_kernels(mode: str) -> None:
     """
     if mode not in MODES:
         raise ValueError(f"set_eager_kernels takes {', '.join(map(repr, MODES))}, not {mode!r}")
-    limits.least = {"auto": LEAST, "always": 1, "never": float("inf")}[mode]
-    limits.least_arithmetic = LEAST_ARITHMETIC if mode == "auto" else limits.least
+    limits.work.least = {"auto": LEAST, "always": 1, "never": float("inf")}[mode]
+    limits.arithmetic.least = LEAST_ARITHMETIC if mode == "auto" else limits.work.least
     limits.first = 1 if mode == "always" else FIRST
     limits.mode = mode
 
@@ -101,9 +111,10 @@ class SingleCall:
     `read` is what the compiler traces: a function that returns the same arrays.
     """
 
-    limit = "least"  # of `limits`: elements from which a kernel pays
+    limit = limits.work
     in_place: InPlaceCall | None = None  # of an elementwise op
     reads: tuple[type, ...] = (np.ndarray,)  # what a rule's kernel is given of what was saved
+    spread = False  # whether the result has as many elements as the largest operand
 
     def __init__(
         self, function: Callable[..., Any], read: Callable[..., Any] | None = None
@@ -120,7 +131,7 @@ class SingleCall:
 
     def is_large(self, arrays: Iterable[Any]) -> bool:
         """Whether a kernel may pay: any array is large."""
-        least = getattr(limits, self.limit)
+        least = self.limit.least
         for array in arrays:  # noqa: SIM110, a generator costs every small call more
             if array.__class__ is np.ndarray and array.size >= least:
                 return True
@@ -163,32 +174,31 @@ class SingleCall:
         self.kernels[signature] = made
         return made
 
-    def pulling(self, pull: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-        """The `pull` of a backward plan, with kernels for arrays."""
+    def pulling(self, value: str, scope: dict[str, Any], file: str) -> Pull:
+        """The `pull` of a backward plan, with kernels for arrays; `value` is the text of what
+        NumPy computes, in which `scope` has the functions."""
+        pull: Pull = eval(compile(f"lambda g, s, a: {value}", file, "eval"), scope)
 
         def rule(g: Any, *arrays: Any, names: Any, others: Any, attrs: Any) -> Any:
             saved = dict(zip(names, arrays, strict=True)) | dict(others)
             return pull(g, saved, dict(attrs))
 
-        call = type(self)(rule)
-        limit, reads, array = self.limit, self.reads, np.ndarray
+        call, reads = type(self)(rule), self.reads
 
         def native_pull(g: Any, saved: dict[str, Any], attrs: dict[str, Any]) -> Any:
-            if g.__class__ is not array:
-                return pull(g, saved, attrs)
-            least = getattr(limits, limit)
-            if g.size < least:
-                for value in saved.values():
-                    if value.__class__ is array and value.size >= least:
-                        break
-                else:
-                    return pull(g, saved, attrs)
             names = tuple([n for n, value in saved.items() if value.__class__ in reads])
             others = tuple([pair for pair in saved.items() if pair[0] not in names])
             arrays = [saved[name] for name in names]
             return call(g, *arrays, names=names, others=others, attrs=tuple(attrs.items()))
 
-        return native_pull
+        # The test stands in the same function: one more call costs a small step 2 % of its time.
+        small = "g.size < limit.least" + ("" if self.spread else " and not is_large(s.values())")
+        text = (
+            f"lambda g, s, a: {value} if g.__class__ is not array or {small} else native(g, s, a)"
+        )
+        scope = scope | {"array": np.ndarray, "is_large": self.is_large, "limit": self.limit}
+        chosen: Pull = eval(compile(text, file, "eval"), scope | {"native": native_pull})
+        return chosen
 
 
 class ElementwiseCall(SingleCall):
@@ -196,6 +206,7 @@ class ElementwiseCall(SingleCall):
     row-major order where they lie, which takes less time than to copy them."""
 
     reads = (np.ndarray, float)
+    spread = True
 
     def answer(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
         dtype: Any = None
@@ -214,14 +225,14 @@ class ElementwiseCall(SingleCall):
 class ArithmeticCall(ElementwiseCall):
     """One quick pass in NumPy."""
 
-    limit = "least_arithmetic"
+    limit = limits.arithmetic
 
 
 class InPlaceCall(ElementwiseCall):
     """An elementwise op that changes its first operand, in one pass; without a kernel it writes
     nothing and returns False."""
 
-    def __init__(self, op: Op, limit: str) -> None:
+    def __init__(self, op: Op, limit: Limit) -> None:
         def written(out: Any, *others: Any, reads_out: bool, **attrs: Any) -> None:
             out[...] = op(*((out, *others) if reads_out else others), **attrs)
 
@@ -246,7 +257,8 @@ class InPlaceCall(ElementwiseCall):
 class ForwardCall(SingleCall):
     """Of an op whose rule returns views, which need no kernel."""
 
-    def pulling(self, pull: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    def pulling(self, value: str, scope: dict[str, Any], file: str) -> Pull:
+        pull: Pull = eval(compile(f"lambda g, s, a: {value}", file, "eval"), scope)
         return pull
 
 

@@ -59,12 +59,11 @@ def _trailing(name: str, x: Any, normalized_shape: int | Sequence[int]) -> tuple
         if isinstance(normalized_shape, int)
         else tuple(int(n) for n in normalized_shape)
     )
-    if not shape or tuple(x.shape[x.ndim - len(shape) :]) != shape:
-        raise ValueError(
-            f"{name}: the input's last dimensions must be {shape}, its shape is {tuple(x.shape)}"
-        )
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
-    return (*(1,) * (x.ndim - len(shape)), *shape), axes
+    own = tuple(x.shape)
+    lead = len(own) - len(shape)
+    if not shape or own[max(lead, 0) :] != shape:
+        raise ValueError(f"{name}: the input's last dimensions must be {shape}, its shape is {own}")
+    return (*(1,) * lead, *shape), tuple(range(lead, len(own)))
 
 
 def layer_norm(
@@ -177,7 +176,8 @@ def _by_statistics(
 
 def _rounded_as(input: Any, out: Any) -> Any:
     """A normalised half is a half, whatever the dtype of weight and bias; as in PyTorch."""
-    return cast(out, dtype=input.dtype) if is_half(input.dtype) != is_half(out.dtype) else out
+    dtype = input.dtype
+    return cast(out, dtype=dtype) if is_half(dtype) != is_half(out.dtype) else out
 
 
 def _moments(array: Any, axes: Axes) -> tuple[Any, Any]:

@@ -156,7 +156,7 @@ def part_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype is float16 or bfloat16: stored so, computed with in float32."""
-    return dtype == float16 or is_bfloat16(dtype)
+    return dtype.itemsize == 2 and (dtype == float16 or is_bfloat16(dtype))
 
 
 def is_number(dtype: np.dtype[Any]) -> bool:

@@ -201,7 +201,7 @@ class Op:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Fill in defaults; further positional arguments are attributes, as in PyTorch."""
         count = len(self.inputs)
-        if len(args) == count and attrs.keys() == self._attribute_set:
+        if (len(args) == count or self.variadic) and attrs.keys() == self._attribute_set:
             return args, attrs
         if len(args) < count and attrs:
             args, attrs = self._by_name(args, attrs)

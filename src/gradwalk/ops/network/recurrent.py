@@ -73,6 +73,7 @@ class TimeStep:
 
 
 PARTS: list[TimeStep] = []
+_SMALL = 1 << 12  # elements of a matrix
 
 
 def _from_input(x: Any, weight_x: Any, bias: Any) -> Any:
@@ -80,6 +81,14 @@ def _from_input(x: Any, weight_x: Any, bias: Any) -> Any:
     out = matmul_op(weight_x, _turned(x))
     out += bias[:, None]
     return out
+
+
+def _times(weight: Any, x: Any) -> Any:
+    """The product of two matrices; NumPy's for small ones, which takes as long as a call of the
+    op, at every time."""
+    if x.__class__ is np.ndarray and weight.size < _SMALL and x.size < _SMALL:
+        return np.matmul(weight, x)
+    return matmul_op(weight, x)
 
 
 def _before(states: Any, first: Any, reverse: bool) -> Any:
@@ -141,7 +150,7 @@ def unrolled(
 def _lstm_now(now: Any, weight_h: Any, h: Any, c: Any, cell: Any, hidden: Any) -> None:
     """One time: from what the input gives to the gates, `now`, to the gates, the cell and h."""
     size = c.shape[0]
-    now += matmul_op(weight_h, h)
+    now += _times(weight_h, h)
     _sigmoid_(now[: 2 * size])
     g, o = now[2 * size : 3 * size], now[3 * size :]
     np.tanh(g, out=g)
@@ -201,7 +210,7 @@ def _lstm_back(
     by_gate[:3] *= dc
     by_gate[3] *= dh
     dc *= f
-    dh[...] = matmul_op(from_gates, by_gate.reshape(from_gates.shape[1], dh.shape[1]))
+    dh[...] = _times(from_gates, by_gate.reshape(from_gates.shape[1], dh.shape[1]))
 
 
 def _lstm_rule(
@@ -275,7 +284,7 @@ def _gru_now(now: Any, weight_h: Any, bias_h: Any, h: Any, pushed: Any, hidden: 
     """One time: from what the input gives to the gates, `now`, to the gates and h; `pushed` is the
     contribution of the state to n, before the reset gate."""
     size = h.shape[0]
-    product = matmul_op(weight_h, h)
+    product = _times(weight_h, h)
     product += bias_h[:, None]
     np.copyto(pushed, product[2 * size :])
     r_z, n = now[: 2 * size], now[2 * size :]
@@ -332,7 +341,7 @@ def _gru_back(dh: Any, g: Any, by_gate: Any, from_x: Any, z: Any, from_gates: An
     by_gate *= dh
     from_x *= dh
     dh *= z
-    dh += matmul_op(from_gates, by_gate.reshape(from_gates.shape[1], dh.shape[1]))
+    dh += _times(from_gates, by_gate.reshape(from_gates.shape[1], dh.shape[1]))
 
 
 def _gru_rule(
@@ -411,7 +420,7 @@ def _rnn_forward(
     h = _turned(h)
     for t in times(len(x), reverse):
         now = hidden[t]
-        now += matmul_op(weight_h, h)
+        now += _times(weight_h, h)
         h = np.tanh(now, out=now) if nonlinearity == "tanh" else np.maximum(now, 0, out=now)
     return _turned(hidden)
 
@@ -440,7 +449,7 @@ def _rnn_rule(
             effect[t] *= dh
         else:
             np.copyto(effect[t], dh, where=effect[t] != 0)  # 0 stays 0, also beside a NaN
-        dh = matmul_op(from_gates, effect[t])
+        dh = _times(from_gates, effect[t])
     to_x = _to_input(effect, weight_x) if wants[0] else None
     return to_x, dh.T, *_to_weights(effect, x, _before(out, h, reverse))
 

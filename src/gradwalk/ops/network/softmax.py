@@ -27,7 +27,7 @@ from gradwalk.ops.reduce.reduction import (
     reduced_shape,
     sum_op,
 )
-from gradwalk.ops.reduce.row_sums import sum_over
+from gradwalk.ops.reduce.row_sums import sum_over, total
 from gradwalk.ops.shape.reshaping import cast, normal_axis, permute, reshape
 
 
@@ -127,16 +127,14 @@ def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tu
         return loss, exp(log_softmax_op(logits, axis=1))
     rows = np.arange(len(target))
     used = target != ignore_index
-    classes = np.where(used, target, 0)
-    shifted = logits - np.amax(logits, axis=1, keepdims=True)
-    picked = shifted[rows, classes]
+    all_used = used.all()
+    shifted = logits - np.maximum.reduce(logits, 1, keepdims=True)
+    picked = shifted[rows, target if all_used else np.where(used, target, 0)]
     np.exp(shifted, out=shifted)
-    total = np.sum(shifted, axis=1, keepdims=True)
-    shifted /= total
-    loss = np.log(total[:, 0]) - picked
-    if not used.all():
-        loss = np.where(used, loss, 0)
-    return loss, shifted
+    sums = total(shifted, (1,), True)
+    shifted /= sums
+    loss = np.log(sums[:, 0]) - picked
+    return loss if all_used else np.where(used, loss, 0), shifted
 
 
 def _cross_entropy_rule(g: Any, target: Any, probabilities: Any, ignore_index: int) -> Any:
@@ -191,15 +189,16 @@ def cross_entropy(
         raise TypeError(
             f"cross_entropy takes class indices (integers); this target holds {target.dtype}"
         )
-    axis = 0 if logits.ndim == 1 else 1
-    expected = (*logits.shape[:axis], *logits.shape[axis + 1 :])
-    if tuple(target.shape) != expected:
+    shape = tuple(logits.shape)
+    axis = 0 if len(shape) == 1 else 1
+    expected = shape[:axis] + shape[axis + 1 :]
+    if target.shape != expected:
         raise ValueError(
-            f"cross_entropy: logits of shape {tuple(logits.shape)} need a target of shape "
-            f"{expected}, got {tuple(target.shape)}"
+            f"cross_entropy: logits of shape {shape} need a target of shape {expected}, got "
+            f"{tuple(target.shape)}"
         )
-    all_used = check_classes(target, logits.shape[axis], ignore_index)
-    target = without_negatives(target, logits.shape[axis], ignore_index)
+    all_used = check_classes(target, shape[axis], ignore_index)
+    target = without_negatives(target, shape[axis], ignore_index)
     rows = _as_rows(logits, axis)
     flat = target if target.ndim == 1 else reshape(target, shape=(int(np.prod(expected)),))
     losses = cross_entropy_op(rows, flat, ignore_index=ignore_index)
@@ -207,11 +206,11 @@ def cross_entropy(
         return reshape(losses, shape=expected)
     if reduction == "mean" and all_used:
         return mean_op(losses, axis=(0,), keepdim=False)
-    total = sum_op(losses, axis=(0,), keepdim=False)
+    summed = sum_op(losses, axis=(0,), keepdim=False)
     if reduction == "sum":
-        return total
+        return summed
     count = sum_op(cast(flat != ignore_index, dtype=losses.dtype), axis=(0,), keepdim=False)
-    return total / count
+    return summed / count
 
 
 def _as_rows(logits: Any, axis: int) -> Any:
@@ -239,7 +238,7 @@ def check_classes(target: Any, classes: int, ignore_index: int | None = None) ->
     values = numbers_of(target)
     if values is None or not values.size:
         return False
-    if values.min() >= 0 and values.max() < classes:
+    if np.minimum.reduce(values, None) >= 0 and np.maximum.reduce(values, None) < classes:
         return ignore_index is None or not 0 <= ignore_index < classes
     bad = values[(values < 0) | (values >= classes)]
     bad = bad if ignore_index is None else bad[bad != ignore_index]

@@ -18,7 +18,7 @@ from gradwalk.ops.elementwise.arithmetic import mul, power
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.elementwise.complex_numbers import imag, real
 from gradwalk.ops.index.indexing import along, put
-from gradwalk.ops.reduce.row_sums import sum_leading
+from gradwalk.ops.reduce.row_sums import sum_leading, total
 from gradwalk.ops.shape.reshaping import (
     broadcast_to,
     cast,
@@ -63,7 +63,7 @@ def _sum_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     leading = 0 < len(axis) < x.ndim and axis == tuple(range(len(axis)))
     if leading and not keepdim and has_gradients(x.dtype):
         return sum_leading(x, x.ndim - len(axis))
-    return np.sum(x, axis=axis, keepdims=keepdim, dtype=total_dtype(x.dtype))
+    return total(x, axis, keepdim, total_dtype(x.dtype))
 
 
 sum_op = define(
@@ -79,7 +79,7 @@ sum_op = define(
 
 def _mean_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     # np.mean is this, and a Python warning where there are no elements; ours is a NaN.
-    return np.true_divide(np.sum(x, axis=axis, keepdims=keepdim), _count(x.shape, axis))
+    return np.true_divide(total(x, axis, keepdim), _count(x.shape, axis))
 
 
 mean_op = define(

@@ -14,6 +14,7 @@ import numpy as np
 
 Axes = tuple[int, ...]
 
+_add: Any = np.add  # whose types tell calls apart by the value of `keepdims`
 SHORT = 1024  # a row up to this long is summed by BLAS
 
 
@@ -24,13 +25,20 @@ def _ones(count: int, dtype: np.dtype[Any]) -> Any:
     return ones
 
 
+def total(x: Any, axis: Axes, keepdims: bool = False, dtype: Any = None) -> Any:
+    """`np.sum`, whose way to the same call takes as long as the sum of a small array."""
+    if x.__class__ is np.ndarray:
+        return _add.reduce(x, axis, dtype, keepdims=keepdims)
+    return np.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
+
+
 def sum_last(x: Any) -> Any:
     """The sum over the last axis, which keeps length 1."""
     count = x.shape[-1]
     if 0 < count <= SHORT and x.dtype.char in "fd" and x.flags.c_contiguous:
         flat = x.reshape(-1, count) @ _ones(count, x.dtype)
         return flat.reshape(*x.shape[:-1], 1)
-    return np.sum(x, axis=-1, keepdims=True)
+    return total(x, (-1,), True)
 
 
 def sum_leading(x: Any, kept: int) -> Any:
@@ -41,7 +49,7 @@ def sum_leading(x: Any, kept: int) -> Any:
     # BLAS adds row by row, as NumPy does here, with the same precision.
     if count > 1 and width > 7 and x.dtype.char in "fd" and x.flags.c_contiguous:
         return (_ones(count, x.dtype) @ x.reshape(count, width)).reshape(rest)
-    return np.sum(x, axis=tuple(range(lead)))
+    return total(x, tuple(range(lead)))
 
 
 def sum_over(x: Any, axes: Axes) -> Any:
@@ -53,7 +61,7 @@ def sum_over(x: Any, axes: Axes) -> Any:
         return sum_last(x)
     if axes == tuple(range(len(axes))) and kept:
         return sum_leading(x, kept).reshape(*(1,) * len(axes), *x.shape[len(axes) :])
-    return np.sum(x, axis=axes, keepdims=True)
+    return total(x, axes, True)
 
 
 def dot_over(x: Any, y: Any, axes: Axes) -> Any:
