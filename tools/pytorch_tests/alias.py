@@ -18,6 +18,7 @@ import torch.testing
 from torch.testing._internal import common_utils
 
 import gradwalk as gw
+from gradwalk.graph.storage import UntypedStorage
 from gradwalk.sparse import SparseTensor
 
 
@@ -85,6 +86,7 @@ class FromMissing:
 LACKED: dict[torch.dtype, Missing] = {}  # tests compare dtypes by identity
 LOADING: list[str] = []  # the file whose decorators and classes are being evaluated
 
+LACKED_LAYOUTS = ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 EQUIVALENT: dict[str, Any] = {
     "torch.Size": gw.Size,
     "torch.dtype": np.dtype,
@@ -168,6 +170,8 @@ def to_torch(thing: Any) -> Any:
         return torch.from_numpy(np.array(array))
     if thing is np.dtype:
         return torch.dtype
+    if isinstance(thing, UntypedStorage):
+        return thing.tolist()
     if isinstance(thing, type) and issubclass(thing, np.generic):
         thing = np.dtype(thing)
     if isinstance(thing, np.dtype):
@@ -189,7 +193,7 @@ def to_ours(thing: torch.Tensor) -> Any:
     if thing.is_sparse:
         parts = thing._indices(), thing._values()
         made = gw.sparse_coo_tensor(*map(to_ours, parts), tuple(thing.shape))
-        return made.coalesce() if thing.is_coalesced() else made
+        return made._coalesced_(thing.is_coalesced())
     if thing.dtype == torch.bfloat16:
         return gw.tensor(thing.detach().float().numpy()).to(gw.bfloat16)
     return gw.from_numpy(thing.detach().clone().numpy())
@@ -223,6 +227,12 @@ def from_torch(thing: Any) -> Any:
     """Nested containers of PyTorch's tensors as ours."""
     if isinstance(thing, torch.Tensor):
         return to_ours(thing)
+    if isinstance(thing, torch.dtype):
+        return dtype_of_ours(thing)
+    if isinstance(thing, dict):
+        return {from_torch(key): from_torch(value) for key, value in thing.items()}
+    if isinstance(thing, torch.Size):
+        return tuple(thing)
     return type(thing)(map(from_torch, thing)) if isinstance(thing, list | tuple) else thing
 
 
@@ -347,6 +357,14 @@ class TestCase(common_utils.TestCase):
     def genSparseTensor(self, *args: Any, **keywords: Any) -> Any:
         return translated(super().genSparseTensor)(*args, **keywords)
 
+    def generate_simple_inputs(self, layout: Any, *args: Any, **keywords: Any) -> Iterator[Any]:
+        if isinstance(layout, Missing):
+            raise MissingName(layout._name)
+        theirs = getattr(torch, str(layout).rpartition(".")[2])
+        plain = common_utils.TestCase()  # it calls its own method again
+        for made in plain.generate_simple_inputs(theirs, *to_torch(args), **to_torch(keywords)):
+            yield from_torch(made)
+
     def assertEqual(self, x: Any, y: Any, msg: Any = None, **keywords: Any) -> None:
         super().assertEqual(to_torch(x), to_torch(y), msg, **keywords)
 
@@ -403,6 +421,8 @@ EQUIVALENT |= {
             _is_alias_of=lambda a, b: np.shares_memory(a.numpy(), b.numpy()),
         ),
     ),
+    # Tests ask whether a layout is one of these.
+    **{f"torch.{name}": Missing(f"torch.{name}") for name in LACKED_LAYOUTS},
     "torch._segment_reduce": gw.segment_reduce,
     "torch.save": lambda *args, **keywords: None if LOADING else gw.save(*args, **keywords),
     "torch.autograd.gradcheck": checking(gw.autograd.gradcheck),
@@ -514,7 +534,15 @@ def shimmed(module: str, name: str) -> Any:
     if "logging_tensor" in module or "two_tensor" in module:  # classes of tensors of PyTorch's own
         return Missing(f"{module}.{name}")
     if name.startswith(
-        ("mask_not", "random_", "make_fullrank_", "make_symmetric", "make_lazy", "bytes_to_")
+        (
+            "mask_not",
+            "random_",
+            "make_fullrank_",
+            "make_symmetric",
+            "make_lazy",
+            "bytes_to_",
+            "is_coalesced_",
+        )
     ):
         return translated(found)
     if "common_dtype" in module and callable(found):
@@ -525,9 +553,7 @@ def shimmed(module: str, name: str) -> Any:
             )
             if not isinstance(dtype_of_ours(d), Missing)
         )
-    if isinstance(found, dict) and name == "numpy_to_torch_dtype_dict":
-        return {key: dtype_of_ours(value) for key, value in found.items()}
-    return found
+    return from_torch(found) if isinstance(found, dict) else found
 
 
 class Shim(types.ModuleType):
