@@ -452,8 +452,8 @@ def eye(n: int, m: int | None = None, **options: Unpack[LeafOptions]) -> Tensor:
 
 
 def is_tensor(thing: Any) -> bool:
-    """Whether it is a Tensor."""
-    return isinstance(thing, Tensor)
+    """Whether it is a Tensor, or a sparse one."""
+    return isinstance(thing, Tensor) or getattr(thing, "is_sparse", False) is True
 
 
 def _float(dtype: Dtype) -> np.dtype[Any]:
