@@ -514,3 +514,34 @@ def test_next_functions_end_in_the_leaves() -> None:
         assert first.variable is x
         assert first == second
         assert first.next_functions == ()
+
+
+def test_hardshrink_compares_halves_with_a_half() -> None:
+    for library in (gw, torch):
+        x = library.full((4,), 0.3, dtype=library.bfloat16, requires_grad=True)
+        for shrunk in (x.hardshrink(0.3), library.nn.functional.hardshrink(x, 0.3)):
+            assert shrunk.tolist() == [0.0] * 4
+
+
+def test_conversions_take_a_memory_format() -> None:
+    for library in (gw, torch):
+        x = library.ones(1, 2, 3, 4)
+        assert x.double(memory_format=library.channels_last).dtype == library.float64
+
+
+def test_slopes_along_complex_coordinates() -> None:
+    for library in (gw, torch):
+        (slope,) = library.gradient(library.tensor([1.0, 2.0, 4.0]), spacing=1j)
+        assert slope.tolist() == [-1j, -1.5j, -2j]
+
+
+def test_only_warnings_are_remembered_without_determinism() -> None:
+    for library in (gw, torch):
+        for mode, warn_only in itertools.product((True, False), (True, False)):
+            library.use_deterministic_algorithms(mode, warn_only=warn_only)
+            assert library.are_deterministic_algorithms_enabled() is mode
+            assert library.is_deterministic_algorithms_warn_only_enabled() is warn_only
+        library.set_deterministic_debug_mode("warn")
+        assert library.is_deterministic_algorithms_warn_only_enabled()
+        library.set_deterministic_debug_mode("default")
+        assert not library.is_deterministic_algorithms_warn_only_enabled()
