@@ -545,3 +545,14 @@ def test_only_warnings_are_remembered_without_determinism() -> None:
         assert library.is_deterministic_algorithms_warn_only_enabled()
         library.set_deterministic_debug_mode("default")
         assert not library.is_deterministic_algorithms_warn_only_enabled()
+
+
+def test_tall_matrices_of_low_rank_have_factors() -> None:
+    for library in (gw, torch):
+        tall = library.ones(4, 2, dtype=library.float64)
+        packed, pivots, info = library.linalg.lu_factor_ex(tall)
+        assert info == 2
+        assert packed.tolist() == [[1, 1], [1, 0], [1, 0], [1, 0]]
+        assert pivots.tolist() == [1, 2]
+        upper = library.linalg.lu(library.stack([tall, 2 * tall])).U
+        assert upper.tolist() == [[[1, 1], [0, 0]], [[2, 2], [0, 0]]]

@@ -43,7 +43,7 @@ class Loading(OrderedDict[str, Any]):
         self.assign = assign
         self.known: set[str] = set()  # names that the module itself has
         self.was_read = False  # in our way, not in one of its own
-        self.writes: list[Callable[[], None]] = []
+        self.writes: list[Callable[[], Any]] = []
 
     def part(self, prefix: str) -> Loading:
         """What a module inside reads."""

@@ -214,7 +214,7 @@ class SparseTensor(Operators):
         order[dim0], order[dim1] = order[dim1], order[dim0]
         return self.permute(*order)
 
-    def to_sparse(self, sparse_dim: int | None = None, **options: Any) -> SparseTensor:
+    def to_sparse(self, sparse_dim: int | None = None, **options: Any) -> Any:
         """Itself, or one whose indices describe another number of dimensions."""
         kept = options.get("layout") in (None, self.layout) and not options.get("blocksize")
         if kept and sparse_dim in (None, self.sparse_dim()):
