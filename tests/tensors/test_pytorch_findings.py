@@ -556,3 +556,16 @@ def test_tall_matrices_of_low_rank_have_factors() -> None:
         assert pivots.tolist() == [1, 2]
         upper = library.linalg.lu(library.stack([tall, 2 * tall])).U
         assert upper.tolist() == [[[1, 1], [0, 0]], [[2, 2], [0, 0]]]
+
+
+def test_both_parts_of_a_complex_number_become_numbers() -> None:
+    inf, nan = math.inf, math.nan
+    parts = [complex(nan, 1), complex(inf, nan), complex(2, -inf), complex(3, 4)]
+    results: dict[Any, list[Any]] = {gw: [], torch: []}
+    for library, made in results.items():
+        for dtype in (library.complex64, library.complex128):
+            x = library.tensor(parts, dtype=dtype)
+            made += [library.nan_to_num(x, nan=1.0, posinf=5.0).numpy(), x.nan_to_num_().numpy()]
+    for found, expected in zip(results[gw], results[torch], strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype

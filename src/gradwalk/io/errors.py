@@ -79,9 +79,9 @@ def source_of(f: Any) -> Source:
             f"load takes a path or a binary file with tell and seek, not a {type(f).__name__}. "
             "Fix: load(io.BytesIO(file.read()))."
         )
-    complete = hasattr(f, "readinto") and hasattr(f, "seekable")
-    found: Source = f if complete else _Reader(f)
-    return found
+    found: Any = f if hasattr(f, "readinto") and hasattr(f, "seekable") else _Reader(f)
+    source: IO[bytes] = found
+    return source
 
 
 class _Reader(io.RawIOBase):

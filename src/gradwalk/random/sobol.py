@@ -41,7 +41,8 @@ class SobolEngine:
             )
         self.dimension, self.scramble, self.seed = dimension, scramble, seed
         generator = None if seed is None else Generator(like="torch").manual_seed(seed)
-        self._shift, self._rows = _scrambling(dimension, generator) if scramble else (0, None)
+        drawn: tuple[Any, Any] = _scrambling(dimension, generator) if scramble else (0, None)
+        self._shift, self._rows = drawn
         self.reset()
 
     def reset(self) -> SobolEngine:
