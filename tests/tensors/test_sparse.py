@@ -363,3 +363,11 @@ def test_what_is_refused_says_so(label: str) -> None:
     make, kind, words = REFUSED[label]
     with pytest.raises(kind, match=words):
         make()
+
+
+def test_sparse_tensors_of_pytorch_are_no_operands() -> None:
+    theirs = torch.eye(2).to_sparse()
+    assert not gw.is_tensor(theirs)
+    for call in (lambda: gw.add(gw.ones(2, 2), theirs), lambda: gw.ones(2, 2).add_(theirs)):
+        with pytest.raises(TypeError, match="expected a Tensor"):
+            call()

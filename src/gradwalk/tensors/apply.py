@@ -89,8 +89,8 @@ def move_retained(tensor: Any, node: Node | None, index: int) -> None:
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether it is a sparse tensor, which has rules of its own."""
-    return getattr(value, "is_sparse", False) is True
+    """Whether it is a sparse tensor of ours, which has rules of its own."""
+    return getattr(value, "is_sparse", False) is True and hasattr(value, "_apply")
 
 
 def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:

@@ -24,6 +24,7 @@ from gradwalk.ops.core.dtypes import (
 )
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.scalar.value import Value
+from gradwalk.tensors.apply import is_sparse
 from gradwalk.tensors.devices import CPU
 from gradwalk.tensors.leaves import LeafOptions, filled, leaf, like, makes_leaf
 from gradwalk.tensors.tensor import Tensor
@@ -453,7 +454,7 @@ def eye(n: int, m: int | None = None, **options: Unpack[LeafOptions]) -> Tensor:
 
 def is_tensor(thing: Any) -> bool:
     """Whether it is a Tensor, or a sparse one."""
-    return isinstance(thing, Tensor) or getattr(thing, "is_sparse", False) is True
+    return isinstance(thing, Tensor) or is_sparse(thing)
 
 
 def _float(dtype: Dtype) -> np.dtype[Any]:
