@@ -358,6 +358,20 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
 }  # fmt: skip
 
 
+REFUSED |= {
+    "rows fall": (lambda: gw.sparse_csr_tensor([0, 2, 1], [0], [1.0]), ValueError, "never fall"),
+    "few columns": (lambda: gw.sparse_csr_tensor([0, 2], [0], [1.0]), ValueError, "2 columns, not"),
+    "columns fall": (
+        lambda: gw.sparse_csr_tensor([0, 2], [1, 1], [1.0, 2.0]), ValueError, "none comes twice",
+    ),
+    "other rows": (
+        lambda: gw.sparse_csr_tensor([0, 1], [0], [1.0], (2, 2)), ValueError, "1 rows in crow",
+    ),
+    "no matrix": (lambda: gw.ones(2).to_sparse_csr(), ValueError, "it is for matrices"),
+    "coordinates": (lambda: gw.eye(2).to_sparse_csr().indices(), RuntimeError, "compressed rows"),
+}  # fmt: skip
+
+
 @batched("label", REFUSED)
 def test_what_is_refused_says_so(label: str) -> None:
     make, kind, words = REFUSED[label]
@@ -371,3 +385,66 @@ def test_sparse_tensors_of_pytorch_are_no_operands() -> None:
     for call in (lambda: gw.add(gw.ones(2, 2), theirs), lambda: gw.ones(2, 2).add_(theirs)):
         with pytest.raises(TypeError, match="expected a Tensor"):
             call()
+
+
+def rows(lib: Any, values: Any) -> Any:
+    starts, columns = lib.tensor([0, 1, 3, 3]), lib.tensor([1, 0, 2])
+    return lib.sparse_csr_tensor(starts, columns, values, (3, 3), check_invariants=True)
+
+
+# By name: the same computation with gradwalk and with PyTorch, of (library, matrix, dense).
+OF_ROWS: dict[str, Any] = {
+    "dense": lambda lib, m, x: m.to_dense(),
+    "parts": lambda lib, m, x: lib.stack([m.crow_indices()[:3], m.col_indices()]),
+    "values": lambda lib, m, x: m.values(),
+    "product": lambda lib, m, x: lib.sparse.mm(m, x),
+    "with a vector": lambda lib, m, x: m @ x[:, 0],
+    "behind": lambda lib, m, x: x.t() @ m,
+    "addmm": lambda lib, m, x: lib.sparse.addmm(x, m, x),
+    "of two": lambda lib, m, x: m @ m,
+    "sum": lambda lib, m, x: m + m,
+    "multiple": lambda lib, m, x: 2 * m,
+    "by element": lambda lib, m, x: m * m.to_dense(),
+    "relu": lambda lib, m, x: lib.relu(m),
+    "a row": lambda lib, m, x: m[1].to_dense(),
+    "transposed": lambda lib, m, x: m.t().to_dense(),
+    "coordinates": lambda lib, m, x: m.to_sparse(),
+    "and back": lambda lib, m, x: m.to_sparse().to_sparse_csr(),
+    "of a dense one": lambda lib, m, x: lib.eye(3)[:2].to_sparse_csr(),
+    "by its layout": lambda lib, m, x: lib.eye(3).to_sparse(layout=lib.sparse_csr),
+    "double": lambda lib, m, x: m.double(),
+    "clone": lambda lib, m, x: m.clone(),
+    "total": lambda lib, m, x: m.sum(),
+    "inferred": lambda lib, m, x: lib.sparse_csr_tensor(
+        [0, 1, 3], [2, 0, 1], [3.0, 4.0, 5.0], check_invariants=True
+    ),
+}
+
+
+@batched("label", OF_ROWS)
+def test_compressed_rows(label: str) -> None:
+    found, expected = (
+        OF_ROWS[label](lib, rows(lib, lib.tensor([1.0, 2.0, 3.0])), lib.arange(6.0).reshape(3, 2))
+        for lib in (gw, torch)
+    )
+    assert str(found.layout) == str(expected.layout)
+    assert str(found.dtype) == str(expected.dtype).removeprefix("torch.")
+    assert found.is_sparse == expected.is_sparse and found.is_sparse_csr == expected.is_sparse_csr
+    np.testing.assert_array_equal(found.to_dense().numpy(), expected.to_dense().numpy())
+
+
+def test_gradients_of_compressed_rows() -> None:
+    values, x = gw.tensor([1.0, 2.0, 3.0], requires_grad=True), gw.ones(3, 2, requires_grad=True)
+    (rows(gw, values) @ x).square().sum().backward()
+    dense = torch.tensor([[0, 1.0, 0], [2, 0, 3], [0, 0, 0]], requires_grad=True)
+    other = torch.ones(3, 2, requires_grad=True)
+    (dense @ other).square().sum().backward()
+    assert values.grad is not None and x.grad is not None
+    assert dense.grad is not None and other.grad is not None
+    assert values.grad.tolist() == [dense.grad[i, j].item() for i, j in ((0, 1), (1, 0), (1, 2))]
+    assert x.grad.tolist() == other.grad.tolist()
+    assert repr(rows(gw, values.detach())) == (
+        "sparse_csr_tensor(crow_indices=tensor([0, 1, 3, 3]),\n"
+        "  col_indices=tensor([1, 0, 2]),\n  values=tensor([1., 2., 3.]),\n"
+        "  size=(3, 3), nnz=3)"
+    )

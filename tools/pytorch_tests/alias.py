@@ -86,7 +86,7 @@ class FromMissing:
 LACKED: dict[torch.dtype, Missing] = {}  # tests compare dtypes by identity
 LOADING: list[str] = []  # the file whose decorators and classes are being evaluated
 
-LACKED_LAYOUTS = ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
+LACKED_LAYOUTS = ("sparse_csc", "sparse_bsr", "sparse_bsc")
 EQUIVALENT: dict[str, Any] = {
     "torch.Size": gw.Size,
     "torch.dtype": np.dtype,

@@ -74,12 +74,11 @@ class Pickler:
             raise TypeError(_refusal(value, name))
 
     def _sparse(self, value: SparseTensor, name: str) -> None:
-        """The name of the layout, and what `sparse_coo_tensor` takes."""
+        """The name of the layout, and what the function that makes one takes."""
         self.named("torch._utils", "_rebuild_sparse_tensor")
         self.parts.append(b"(")
         self.call("torch.serialization", "_get_layout", value.layout)
-        self.items((value._indices(), value._values(), Size(value.shape)), name)
-        self.write(value.is_coalesced(), name)
+        self.items(value._parts(), name)
         self.parts.append(b"ttR")
 
     def _array(self, value: Array, name: str) -> None:

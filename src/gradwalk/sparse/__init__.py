@@ -6,6 +6,9 @@ and the matrix, and `compile` compiles it. Operations without a rule are refused
 """
 
 from gradwalk.sparse import rules as rules
+from gradwalk.sparse.compressed import CompressedRows as CompressedRows
+from gradwalk.sparse.compressed import sparse_csr_tensor as sparse_csr_tensor
+from gradwalk.sparse.compressed import to_sparse_csr as to_sparse_csr
 from gradwalk.sparse.making import DoubleTensor as DoubleTensor
 from gradwalk.sparse.making import FloatTensor as FloatTensor
 from gradwalk.sparse.making import sparse_coo_tensor as sparse_coo_tensor

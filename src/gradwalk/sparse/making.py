@@ -88,10 +88,12 @@ def to_sparse(
     input: Tensor, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None
 ) -> Any:
     """The elements that are not 0, as a sparse tensor."""
-    if blocksize is not None or layout not in (None, Tensor.layout, SparseTensor.layout):
-        raise NotImplementedError(f"sparse tensors have coordinates, not the layout {layout}")
     if layout == Tensor.layout:
         return input
+    if layout == "torch.sparse_csr" and blocksize is None:
+        return to_sparse(input, sparse_dim).to_sparse_csr()
+    if blocksize is not None or layout not in (None, SparseTensor.layout):
+        raise NotImplementedError(f"there are no sparse tensors of the layout {layout}")
     dims = input.ndim if sparse_dim is None else sparse_dim
     if not min(input.ndim, 1) <= dims <= input.ndim:
         raise ValueError(f"to_sparse of {input.ndim} dimension(s) with sparse_dim={sparse_dim}")

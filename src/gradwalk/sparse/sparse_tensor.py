@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import Operators
 from gradwalk.ops.linear.matmul import matmul_op
 from gradwalk.tensors.creation import as_tensor, zeros
+from gradwalk.tensors.size import Size
 from gradwalk.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gradwalk.sparse.compressed import CompressedRows
 
 Dims = int | tuple[int, ...]
 RULES: dict[str, Callable[..., Any]] = {}  # what an op does with sparse tensors, by its name
@@ -35,8 +39,10 @@ class SparseTensor(Operators):
             [0.]])
     """
 
-    is_sparse = True
-    layout = "torch.sparse_coo"
+    is_sparse: ClassVar[bool] = True
+    is_sparse_csr: ClassVar[bool] = False
+    layout: ClassVar[str] = "torch.sparse_coo"
+    has_own_rules = True  # which ops beside ordinary tensors ask for
 
     def __init__(
         self, indices: Tensor, values: Tensor, shape: tuple[int, ...], coalesced: bool | None = None
@@ -46,9 +52,9 @@ class SparseTensor(Operators):
         self.shape = shape
         self._coalesced = indices.shape[1] < 2 if coalesced is None else coalesced
 
-    def _with(self, values: Tensor) -> SparseTensor:
+    def _with(self, values: Tensor) -> Self:
         """The same places with other values."""
-        return SparseTensor(self._index, values, self.shape, self._coalesced)
+        return type(self)(self._index, values, self.shape, self._coalesced)
 
     # -- what it holds -----------------------------------------------------------------------------
 
@@ -141,12 +147,12 @@ class SparseTensor(Operators):
 
     def clone(self) -> SparseTensor:
         """A copy."""
-        return SparseTensor(self._index.clone(), self._stored.clone(), self.shape, self._coalesced)
+        return type(self)(self._index.clone(), self._stored.clone(), self.shape, self._coalesced)
 
     def to(self, *args: Any, **options: Any) -> SparseTensor:
         """Convert the values to a dtype, or move the tensor to a device."""
         values = self._stored.to(*args, **options)
-        return SparseTensor(self._index.to(values.device), values, self.shape, self._coalesced)
+        return type(self)(self._index.to(values.device), values, self.shape, self._coalesced)
 
     def cpu(self) -> SparseTensor:
         """On the CPU."""
@@ -164,6 +170,10 @@ class SparseTensor(Operators):
         if not hasattr(Tensor, name):
             raise AttributeError(f"a sparse tensor has no attribute '{name}'")
         raise AttributeError(f"a sparse tensor has no '{name}'. Fix: x.to_dense().{name}")
+
+    def _parts(self) -> tuple[Any, ...]:
+        """What a file holds of it, in PyTorch's order."""
+        return self._index, self._stored, Size(self.shape), self._coalesced
 
     def __bool__(self) -> bool:
         return bool(self.to_dense())
@@ -201,6 +211,12 @@ class SparseTensor(Operators):
         index = as_tensor(rows.reshape(len(lengths), len(numbers)), device=self.device)
         values = added_up(self._stored, member, kept.shape[0])
         return SparseTensor(index, values, self.shape, coalesced=True)
+
+    def to_sparse_csr(self) -> CompressedRows:
+        """The same matrix with compressed rows."""
+        from gradwalk.sparse.compressed import compressed
+
+        return compressed(self)
 
     def t(self) -> SparseTensor:
         """The transpose of a matrix."""
@@ -265,7 +281,7 @@ class SparseTensor(Operators):
 
     def _empty(self) -> SparseTensor:
         """One of the same shape, dtype and device that stores no element."""
-        return SparseTensor(self._index[:, :0], self._stored[:0].detach(), self.shape, True)
+        return type(self)(self._index[:, :0], self._stored[:0].detach(), self.shape, True)
 
 
 for _operator in ("add", "sub", "mul", "truediv"):

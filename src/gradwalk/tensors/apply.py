@@ -90,7 +90,7 @@ def move_retained(tensor: Any, node: Node | None, index: int) -> None:
 
 def is_sparse(value: Any) -> bool:
     """Whether it is a sparse tensor of ours, which has rules of its own."""
-    return getattr(value, "is_sparse", False) is True and hasattr(value, "_apply")
+    return getattr(value.__class__, "has_own_rules", False)
 
 
 def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:

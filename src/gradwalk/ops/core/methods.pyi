@@ -11,6 +11,7 @@ from gradwalk.ops.linear.solving import Triangular
 from gradwalk.ops.reduce.frequencies import Histogram
 from gradwalk.ops.reduce.reduction import ValuesIndices
 from gradwalk.ops.reduce.statistics import MinMax
+from gradwalk.sparse.compressed import CompressedRows
 from gradwalk.sparse.sparse_tensor import SparseTensor
 
 class OperatorMethods:
@@ -722,6 +723,8 @@ class Methods:
         self, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None
     ) -> Self:
         """The elements that are not 0, as a sparse tensor."""
+    def to_sparse_csr(self) -> CompressedRows:
+        """The elements of a matrix that are not 0, in the layout `sparse_csr`."""
     def topk(
         self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
     ) -> ValuesIndices:
