@@ -96,6 +96,8 @@ class _Reader(io.RawIOBase):
     seekable = readable
 
     def readinto(self, buffer: Any) -> int:
+        if hasattr(self._file, "readinto"):
+            return int(self._file.readinto(buffer))
         found = self._file.read(len(buffer))
         buffer[: len(found)] = found
         return len(found)
