@@ -19,7 +19,7 @@ from torch.testing._internal import common_utils
 
 import gradwalk as gw
 from gradwalk.graph.storage import UntypedStorage
-from gradwalk.sparse import SparseTensor
+from gradwalk.sparse import CompressedRows, SparseTensor
 
 
 class MissingName(Exception):
@@ -86,6 +86,7 @@ class FromMissing:
 LACKED: dict[torch.dtype, Missing] = {}  # tests compare dtypes by identity
 LOADING: list[str] = []  # the file whose decorators and classes are being evaluated
 
+LAYOUTS = (gw.strided, gw.sparse_coo, gw.sparse_csr)
 LACKED_LAYOUTS = ("sparse_csc", "sparse_bsr", "sparse_bsc")
 EQUIVALENT: dict[str, Any] = {
     "torch.Size": gw.Size,
@@ -158,6 +159,8 @@ def resolve(name: str) -> Any:
 
 def to_torch(thing: Any) -> Any:
     """Nested containers of our tensors as PyTorch's."""
+    if isinstance(thing, CompressedRows):
+        return torch.sparse_csr_tensor(*to_torch(thing._parts()))
     if isinstance(thing, SparseTensor):
         parts = to_torch((thing._indices(), thing._values()))
         return torch.sparse_coo_tensor(
@@ -168,6 +171,8 @@ def to_torch(thing: Any) -> Any:
         if array.dtype.name == "bfloat16":
             return torch.from_numpy(array.astype(np.float32)).bfloat16()
         return torch.from_numpy(np.array(array))
+    if isinstance(thing, str) and thing in LAYOUTS:
+        return getattr(torch, thing.removeprefix("torch."))
     if thing is np.dtype:
         return torch.dtype
     if isinstance(thing, UntypedStorage):
@@ -190,6 +195,11 @@ def to_torch(thing: Any) -> Any:
 
 
 def to_ours(thing: torch.Tensor) -> Any:
+    if thing.layout == torch.sparse_csr:
+        if thing.ndim != 2:
+            raise MissingName("batches of matrices with compressed rows")
+        parts = thing.crow_indices(), thing.col_indices(), thing.values()
+        return gw.sparse_csr_tensor(*map(to_ours, parts), tuple(thing.shape))
     if thing.is_sparse:
         parts = thing._indices(), thing._values()
         made = gw.sparse_coo_tensor(*map(to_ours, parts), tuple(thing.shape))
@@ -424,6 +434,13 @@ EQUIVALENT |= {
     # Tests ask whether a layout is one of these.
     **{f"torch.{name}": Missing(f"torch.{name}") for name in LACKED_LAYOUTS},
     "torch._segment_reduce": gw.segment_reduce,
+    # A result that is checked for what PyTorch asks of the parts of a sparse tensor.
+    **{
+        f"torch._validate_sparse_{kind}_tensor_args": translated(
+            getattr(torch, f"_validate_sparse_{kind}_tensor_args")
+        )
+        for kind in ("coo", "compressed")
+    },
     "torch.save": lambda *args, **keywords: None if LOADING else gw.save(*args, **keywords),
     "torch.autograd.gradcheck": checking(gw.autograd.gradcheck),
     "torch.autograd.gradgradcheck": checking(gw.autograd.gradgradcheck),

@@ -14,6 +14,7 @@ from gradwalk.sparse.making import FloatTensor as FloatTensor
 from gradwalk.sparse.making import sparse_coo_tensor as sparse_coo_tensor
 from gradwalk.sparse.making import sparse_mask as sparse_mask
 from gradwalk.sparse.making import to_sparse as to_sparse
+from gradwalk.sparse.making import to_sparse_coo as to_sparse_coo
 from gradwalk.sparse.products import addmm, mm
 from gradwalk.sparse.reductions import log_softmax, softmax, sum
 from gradwalk.sparse.sparse_tensor import SparseTensor

@@ -73,7 +73,8 @@ def compressed(matrix: SparseTensor) -> CompressedRows:
     if isinstance(matrix, CompressedRows):
         return matrix
     if matrix.ndim != 2 or matrix.sparse_dim() != 2:
-        raise ValueError(f"to_sparse_csr of shape {tuple(matrix.shape)}: it is for matrices")
+        kind = ValueError if matrix.ndim < 2 else NotImplementedError  # PyTorch has batches
+        raise kind(f"to_sparse_csr of shape {tuple(matrix.shape)}: it is for matrices of numbers")
     matrix = matrix.coalesce()
     return CompressedRows(matrix._index, matrix._stored, matrix.shape, coalesced=True)
 

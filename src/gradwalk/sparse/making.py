@@ -108,6 +108,13 @@ def to_sparse(
 
 
 @public(method=True, namespaces="")
+def to_sparse_coo(input: Tensor) -> SparseTensor:
+    """`to_sparse` in the layout of coordinates, whatever it was."""
+    made: SparseTensor = to_sparse(input)
+    return made
+
+
+@public(method=True, namespaces="")
 def sparse_mask(input: Tensor, mask: SparseTensor) -> SparseTensor:
     """The elements at the places that a sparse tensor stores."""
     mask = mask.coalesce()

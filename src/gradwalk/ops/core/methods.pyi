@@ -723,6 +723,8 @@ class Methods:
         self, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None
     ) -> Self:
         """The elements that are not 0, as a sparse tensor."""
+    def to_sparse_coo(self) -> SparseTensor:
+        """`to_sparse` in the layout of coordinates, whatever it was."""
     def to_sparse_csr(self) -> CompressedRows:
         """The elements of a matrix that are not 0, in the layout `sparse_csr`."""
     def topk(
