@@ -253,6 +253,16 @@ class Graph(gw.nn.Module):
         return self.linear(self.adjacency @ x)
 
 
+def test_written_into_one() -> None:
+    for lib in (gw, torch):
+        out = lib.zeros(2).to_sparse()
+        assert lib.neg(lib.ones(2).to_sparse(), out=out) is out
+        assert out.to_dense().tolist() == [-1, -1]
+        assert (
+            lib.as_tensor(out) is out and lib.as_tensor(out, dtype=lib.float64).layout == out.layout
+        )
+
+
 def test_as_a_buffer() -> None:
     first, second = Graph(1).double(), Graph(2).double()
     assert first.adjacency.dtype == gw.float64
@@ -359,6 +369,11 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 REFUSED |= {
+    "dense out": (lambda: gw.zeros(2, out=gw.eye(2).to_sparse()), TypeError, "does not fit an out"),
+    "dense result": (lambda: gw.add(gw.ones(2), 1, out=gw.ones(2).to_sparse()), TypeError, "fit"),
+    "sparse result": (lambda: gw.abs(SPARSE, out=gw.zeros(3, 3)), TypeError, "fit an out"),
+    "copied dense": (lambda: SPARSE.clone().copy_(gw.eye(3)), TypeError, r"Fix: \.to_sparse"),
+
     "rows fall": (lambda: gw.sparse_csr_tensor([0, 2, 1], [0], [1.0]), ValueError, "never fall"),
     "few columns": (lambda: gw.sparse_csr_tensor([0, 2], [0], [1.0]), ValueError, "2 columns, not"),
     "columns fall": (

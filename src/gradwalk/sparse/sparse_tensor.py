@@ -152,6 +152,8 @@ class SparseTensor(Operators):
     def to(self, *args: Any, **options: Any) -> SparseTensor:
         """Convert the values to a dtype, or move the tensor to a device."""
         values = self._stored.to(*args, **options)
+        if values is self._stored:
+            return self
         return type(self)(self._index.to(values.device), values, self.shape, self._coalesced)
 
     def cpu(self) -> SparseTensor:
@@ -271,6 +273,10 @@ class SparseTensor(Operators):
 
     def copy_(self, src: SparseTensor, non_blocking: bool = False) -> SparseTensor:
         """Hold a copy of what another sparse tensor holds."""
+        if not isinstance(src, SparseTensor):
+            raise TypeError(
+                f"copy_ of a {type(src).__name__} to a sparse tensor. Fix: .to_sparse()"
+            )
         if tuple(src.shape) != tuple(self.shape):
             raise ValueError(f"copy_ of shape {tuple(src.shape)} to shape {tuple(self.shape)}")
         return self._become(src.to(self.dtype).clone())

@@ -152,8 +152,9 @@ def tensor(data: Any, **options: Unpack[LeafOptions]) -> Tensor:
 
 def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
     """The data as a tensor, without a copy where that is possible."""
-    if isinstance(data, Tensor):
-        return data.to(dtype, device=device)
+    if is_tensor(data):  # a sparse one as well
+        made: Tensor = data.to(dtype, device=device)
+        return made
     return leaf(_of_data(data, dtype, copy=False), dtype=dtype, device=device)
 
 
