@@ -203,6 +203,9 @@ MADE: dict[str, Any] = {
         lib.ones(2, 3).to_sparse(1)[1:2] if lib is gw else lib.ones(1, 3).to_sparse(1)
     ),
     "unsqueezed": lambda lib: lib.eye(2).to_sparse().unsqueeze(1),
+    "zeros like": lambda lib: lib.zeros_like(lib.eye(2).to_sparse()),
+    "empty like": lambda lib: lib.empty_like(lib.eye(2).to_sparse(), dtype=lib.float64),
+    "a vector transposed": lambda lib: lib.ones(2).to_sparse().t(),
     "zeroed": lambda lib: lib.eye(2).to_sparse().zero_(),
     "relu_": lambda lib: lib.tensor([-1.0, 2.0]).to_sparse().relu_(),
     "copied": lambda lib: lib.zeros(2).to_sparse().copy_(lib.ones(2).to_sparse()),

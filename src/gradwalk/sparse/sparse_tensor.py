@@ -221,8 +221,8 @@ class SparseTensor(Operators):
         return compressed(self)
 
     def t(self) -> SparseTensor:
-        """The transpose of a matrix."""
-        return self.transpose(0, 1)
+        """The transpose of a matrix; a vector stays as it is."""
+        return self if self.ndim < 2 else self.transpose(0, 1)
 
     T = property(t)
 
@@ -285,7 +285,7 @@ class SparseTensor(Operators):
         """Store no element."""
         return self._become(self._empty())
 
-    def _empty(self) -> SparseTensor:
+    def _empty(self) -> Self:
         """One of the same shape, dtype and device that stores no element."""
         return type(self)(self._index[:, :0], self._stored[:0].detach(), self.shape, True)
 

@@ -303,8 +303,16 @@ def scalar_tensor(s: Any, **options: Unpack[LeafOptions]) -> Tensor:
 def zeros_like(
     input: Tensor, *, memory_format: Any = None, **options: Unpack[LeafOptions]
 ) -> Tensor:
-    """Zeros with the shape and dtype of another tensor."""
+    """Zeros with the shape and dtype of another tensor; of a sparse one, a sparse one."""
+    if is_sparse(input):
+        return _sparse_like(input, **options)
     return filled(np.zeros, input.shape, **like(input, options))
+
+
+def _sparse_like(
+    input: Any, *, dtype: Dtype = None, device: Any = None, requires_grad: bool = False, **_: Any
+) -> Any:
+    return input._empty().to(dtype, device=device).requires_grad_(requires_grad)
 
 
 @makes_leaf
