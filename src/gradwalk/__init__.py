@@ -14,6 +14,7 @@ from gradwalk import amp as amp
 from gradwalk import autograd as autograd
 from gradwalk import backends as backends
 from gradwalk.tensors import creation as _creation
+from gradwalk import cpu as cpu
 from gradwalk import cuda as cuda
 from gradwalk.random import alike as _alike
 from gradwalk.random import counts as _counts
@@ -140,10 +141,11 @@ from gradwalk.random.generator import (
     set_rng_state,
 )
 from gradwalk.random.sampling import *
+from gradwalk.random import sobol as quasirandom
 from gradwalk.signal import window_functions as _windows
 from gradwalk.signal.window_functions import *
 from gradwalk.scalar.value import Value
-from gradwalk.sparse import sparse_coo_tensor, spmm
+from gradwalk.sparse import sparse_coo_tensor, sparse_csr_tensor, spmm
 from gradwalk.tensors import legacy as _legacy
 from gradwalk.tensors.legacy import *
 from gradwalk.tensors.size import Size
@@ -165,6 +167,7 @@ preserve_format, contiguous_format = "preserve_format", "contiguous_format"
 channels_last, channels_last_3d = "channels_last", "channels_last_3d"
 strided = Tensor.layout  # of every tensor that is not sparse
 sparse_coo = sparse.SparseTensor.layout
+sparse_csr = sparse.CompressedRows.layout
 detach = Tensor.detach
 layout = memory_format = str  # what annotations name
 
@@ -201,6 +204,7 @@ __all__ += [
     "fft",
     "linalg",
     "masked",
+    "quasirandom",
     "signal",
     "studio",
 ]
@@ -216,7 +220,8 @@ __all__ += [
 ]
 __all__ += ["GradScaler", "OutOfMemoryError", "to_dlpack", "is_autocast_cpu_enabled"]
 __all__ += ["get_autocast_cpu_dtype", "get_autocast_gpu_dtype"]
-__all__ += ["accelerator", "func", "sparse", "sparse_coo_tensor", "spmm"]
+__all__ += ["accelerator", "cpu", "func", "sparse", "sparse_coo_tensor", "spmm"]
+__all__ += ["sparse_csr", "sparse_csr_tensor"]
 __all__ += _creation.__all__
 __all__ += _legacy.__all__
 __all__ += _sampling.__all__

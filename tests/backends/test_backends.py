@@ -42,3 +42,20 @@ def test_longer_paths() -> None:
     assert gw.cuda.amp.GradScaler is gw.amp.GradScaler
     with gw.cuda.amp.autocast(enabled=True, dtype=gw.float16):  # of ops on a GPU, not on the CPU
         assert (gw.ones(2, 2) @ gw.ones(2, 2)).dtype == gw.float32
+
+
+def test_the_cpu_as_any_device() -> None:
+    from gradwalk.cpu.amp import autocast
+
+    for library in (gw, torch):
+        device = library.cpu
+        assert device.is_available() and device.is_initialized() and device.device_count() == 1
+        assert device.current_device() == "cpu"
+        device.set_device("cpu")
+        device.synchronize()
+        with device.stream(device.current_stream()):
+            pass
+    with autocast(dtype=gw.bfloat16):
+        assert (gw.ones(2, 2) @ gw.ones(2, 2)).dtype == gw.bfloat16
+    with gw.cpu.amp.autocast(enabled=False):
+        assert (gw.ones(2, 2) @ gw.ones(2, 2)).dtype == gw.float32

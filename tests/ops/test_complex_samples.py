@@ -47,7 +47,7 @@ REFUSED = """
 NAMESAKES = {"cdouble", "cfloat"}
 # We have them for complex numbers, PyTorch has not: their rules are the same as for real ones.
 BEYOND = """
-    bmm.triton_optimized cdist deg2rad isin isneginf isposinf nn.functional.alpha_dropout
+    bmm.triton_optimized cdist deg2rad isin isneginf isposinf nan_to_num nn.functional.alpha_dropout
     nn.functional.batch_norm nn.functional.bilinear nn.functional.dropout
     nn.functional.feature_alpha_dropout.with_train
     nn.functional.dropout2d nn.functional.dropout3d nn.functional.glu

@@ -93,6 +93,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         (lambda m, x: number(m, m.is_floating_point(x)), M),
         (lambda m, x: number(m, m.is_floating_point(x)), COUNTS),
     ],
+    "is_signed": [(lambda m, x: number(m, m.is_signed(x)), each) for each in (M, COUNTS)],
     "is_complex": [(lambda m, x: number(m, m.is_complex(x)), M)],
     "is_nonzero": [(lambda m, x: number(m, m.is_nonzero(x[0])), COUNTS)],
     "is_same_size": [(lambda m, x, y: number(m, m.is_same_size(x, y)), M, V)],

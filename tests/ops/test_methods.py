@@ -154,6 +154,9 @@ MORE: dict[str, list[Any]] = {
     "dot": [lambda x, y: x[0].dot(y[0])],
     "outer": [lambda x, y: x[0].outer(y[1])],
     "to_sparse": [lambda x, y: x.to_sparse().to_dense() * y],
+    "to_sparse_coo": [lambda x, y: x.to_sparse_coo().to_dense() * y],
+    "to_sparse_csr": [lambda x, y: x.to_sparse_csr().to_dense() * y],
+    "sparse_mask": [lambda x, y: x.sparse_mask((y.detach() > 0.5).to_sparse()).to_dense() * y],
 }
 OPERATORS: dict[str, list[Any]] = {
     "__add__": [lambda x, y: x + y, lambda x, y: x + 2, lambda x, y: x + 0.5],

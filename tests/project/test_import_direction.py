@@ -40,6 +40,7 @@ LAYERS = (
         "testing",
         "amp",
         "accelerator",
+        "cpu",
         "cuda",
         "autograd",
         "func",

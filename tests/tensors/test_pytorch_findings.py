@@ -514,3 +514,58 @@ def test_next_functions_end_in_the_leaves() -> None:
         assert first.variable is x
         assert first == second
         assert first.next_functions == ()
+
+
+def test_hardshrink_compares_halves_with_a_half() -> None:
+    for library in (gw, torch):
+        x = library.full((4,), 0.3, dtype=library.bfloat16, requires_grad=True)
+        for shrunk in (x.hardshrink(0.3), library.nn.functional.hardshrink(x, 0.3)):
+            assert shrunk.tolist() == [0.0] * 4
+
+
+def test_conversions_take_a_memory_format() -> None:
+    for library in (gw, torch):
+        x = library.ones(1, 2, 3, 4)
+        assert x.double(memory_format=library.channels_last).dtype == library.float64
+
+
+def test_slopes_along_complex_coordinates() -> None:
+    for library in (gw, torch):
+        (slope,) = library.gradient(library.tensor([1.0, 2.0, 4.0]), spacing=1j)
+        assert slope.tolist() == [-1j, -1.5j, -2j]
+
+
+def test_only_warnings_are_remembered_without_determinism() -> None:
+    for library in (gw, torch):
+        for mode, warn_only in itertools.product((True, False), (True, False)):
+            library.use_deterministic_algorithms(mode, warn_only=warn_only)
+            assert library.are_deterministic_algorithms_enabled() is mode
+            assert library.is_deterministic_algorithms_warn_only_enabled() is warn_only
+        library.set_deterministic_debug_mode("warn")
+        assert library.is_deterministic_algorithms_warn_only_enabled()
+        library.set_deterministic_debug_mode("default")
+        assert not library.is_deterministic_algorithms_warn_only_enabled()
+
+
+def test_tall_matrices_of_low_rank_have_factors() -> None:
+    for library in (gw, torch):
+        tall = library.ones(4, 2, dtype=library.float64)
+        packed, pivots, info = library.linalg.lu_factor_ex(tall)
+        assert info == 2
+        assert packed.tolist() == [[1, 1], [1, 0], [1, 0], [1, 0]]
+        assert pivots.tolist() == [1, 2]
+        upper = library.linalg.lu(library.stack([tall, 2 * tall])).U
+        assert upper.tolist() == [[[1, 1], [0, 0]], [[2, 2], [0, 0]]]
+
+
+def test_both_parts_of_a_complex_number_become_numbers() -> None:
+    inf, nan = math.inf, math.nan
+    parts = [complex(nan, 1), complex(inf, nan), complex(2, -inf), complex(3, 4)]
+    results: dict[Any, list[Any]] = {gw: [], torch: []}
+    for library, made in results.items():
+        for dtype in (library.complex64, library.complex128):
+            x = library.tensor(parts, dtype=dtype)
+            made += [library.nan_to_num(x, nan=1.0, posinf=5.0).numpy(), x.nan_to_num_().numpy()]
+    for found, expected in zip(results[gw], results[torch], strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype

@@ -11,6 +11,8 @@ import torch
 import gradwalk as gw
 from tests.batches import batched
 
+# Of PyTorch's products of two sparse tensors.
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS, STORED = 5, 7, 12
 INDICES = np.stack([RNG.integers(0, ROWS, STORED), RNG.integers(0, COLUMNS, STORED)])
@@ -49,8 +51,28 @@ PRODUCTS: dict[str, Any] = {
     "mv": lambda lib, s, x: lib.mv(s, x[:, 1]),
     "softmax of rows": lambda lib, s, x: lib.sparse.softmax(s, 1).to_dense() * x[:5, :1],
     "softmax of columns": lambda lib, s, x: lib.sparse.softmax(s, 0).to_dense() * x[:5, :1],
+    "product of two": lambda lib, s, x: (s @ s.t()).to_dense() * x[:5, :1],
+    "sparse.mm of two": lambda lib, s, x: lib.sparse.mm(s.t(), s.coalesce()).to_dense() @ x,
+    "rows": lambda lib, s, x: s.index_select(0, lib.tensor([3, 0, 3])).to_dense() * x[:3, :1],
+    "columns": lambda lib, s, x: s.index_select(1, lib.tensor([6, 1])).to_dense() * x[:5, :1],
+    "a row": lambda lib, s, x: s[2].to_dense() * x[:, 0],
+    "a column": lambda lib, s, x: s.select(1, 4).to_dense() * x[:5, 0],
+    "an element": lambda lib, s, x: s[int(INDICES[0, 0]), int(INDICES[1, 0])] * x,
+    "some rows": lambda lib, s, x: s.narrow_copy(0, 1, 3).to_dense() * x[:3, :1],
+    "stack": lambda lib, s, x: lib.stack([s, 2 * s], 1).to_dense()[:, 1] * x[:5, :1],
+    "cat": lambda lib, s, x: lib.cat([s, s.coalesce()], 1) @ lib.cat([x, 2 * x]),
+    "batch": lambda lib, s, x: lib.bmm(lib.stack([s, 3 * s]), lib.stack([x, x])),
+    "permuted": lambda lib, s, x: s.permute(1, 0).to_dense() * x[:, :1],
+    "unsqueeze": lambda lib, s, x: s.unsqueeze(1).to_dense()[:, 0] * x[:5, :1],
+    "linear": lambda lib, s, x: lib.nn.functional.linear(s, x.t(), x[0]),
+    "dense and": lambda lib, s, x: lib.add(lib.tensor(FULL), s, alpha=2.0) * x[:5, :1],
+    "in a dense one": lambda lib, s, x: (lib.tensor(FULL) * 1).add_(s) * x[:5, :1],
+    "mul of dense": lambda lib, s, x: lib.mul(lib.tensor(FULL), s).to_dense() * x[:5, :1],
+    "sparse number": lambda lib, s, x: (s * lib.tensor(2.0).double().to_sparse()) @ x,
     "log_softmax": lambda lib, s, x: lib.sparse.log_softmax(s, 1).to_dense() * x[:5, :1],
 }
+# PyTorch has no gradient of these; what is computed with the dense tensor has.
+ONLY_OURS = {"product of two", "rows", "columns", "a row", "a column", "some rows", "unsqueeze"}
 FULL = RNG.normal(size=(ROWS, COLUMNS))
 
 
@@ -66,6 +88,8 @@ def run(lib: Any, label: str) -> tuple[Any, Any, Any]:
     made = lib.sparse_coo_tensor(
         lib.tensor(INDICES), values, (ROWS, COLUMNS), check_invariants=True
     )
+    if lib is torch and label in ONLY_OURS:
+        made = made.to_dense()
     out = PRODUCTS[label](lib, made, dense)
     weights = np.linspace(1, 2, out.numel()).reshape(tuple(out.shape))
     (out * lib.tensor(weights)).sum().backward()
@@ -151,6 +175,114 @@ def test_a_size_alone_stores_nothing() -> None:
         assert empty.layout == lib.sparse_coo and lib.ones(1).layout == lib.strided
 
 
+def _state(s: Any) -> tuple[Any, ...]:
+    """What two libraries can be compared by."""
+    stored = s._indices().tolist(), s._values().tolist()
+    return (tuple(s.shape), s.is_coalesced(), str(s.dtype).removeprefix("torch."), *stored)
+
+
+MADE: dict[str, Any] = {
+    "a number": lambda lib: lib.tensor(3.0).to_sparse(),
+    "the number 0": lambda lib: lib.tensor(0.0).to_sparse(),
+    "coalesced without dimensions": lambda lib: (
+        lib.tensor(3.0).to_sparse()._coalesced_(False).coalesce()
+    ),
+    "one value": lambda lib: lib.sparse_coo_tensor(([1],), 2.0, check_invariants=True),
+    "no element": lambda lib: lib.sparse_coo_tensor(
+        lib.zeros(2, 0, dtype=lib.int64), lib.zeros(0), check_invariants=True
+    ),
+    "sum of coalesced": lambda lib: lib.eye(2).to_sparse() + lib.ones(2, 2).to_sparse(),
+    "product": lambda lib: lib.eye(2).to_sparse() @ lib.ones(2, 2).to_sparse(),
+    "slice": lambda lib: lib.eye(4).to_sparse().narrow_copy(0, 1, 2),
+    "integers": lambda lib: lib.eye(2, dtype=lib.uint8).to_sparse().int(),
+    "quotient": lambda lib: lib.full((2,), 7.0).to_sparse() // 2,
+    "third": lambda lib: lib.full((2,), 0.7).to_sparse() / 3,
+    "isnan": lambda lib: lib.tensor([float("nan"), 1.0, 0.0]).to_sparse().isnan(),
+    "mask": lambda lib: lib.arange(4.0).sparse_mask(lib.tensor([0.0, 1.0, 0.0, 1.0]).to_sparse()),
+    "vectors": lambda lib: (
+        lib.ones(2, 3).to_sparse(1)[1:2] if lib is gw else lib.ones(1, 3).to_sparse(1)
+    ),
+    "unsqueezed": lambda lib: lib.eye(2).to_sparse().unsqueeze(1),
+    "zeros like": lambda lib: lib.zeros_like(lib.eye(2).to_sparse()),
+    "empty like": lambda lib: lib.empty_like(lib.eye(2).to_sparse(), dtype=lib.float64),
+    "a vector transposed": lambda lib: lib.ones(2).to_sparse().t(),
+    "zeroed": lambda lib: lib.eye(2).to_sparse().zero_(),
+    "relu_": lambda lib: lib.tensor([-1.0, 2.0]).to_sparse().relu_(),
+    "copied": lambda lib: lib.zeros(2).to_sparse().copy_(lib.ones(2).to_sparse()),
+}
+
+
+@batched("label", MADE)
+def test_what_is_made(label: str) -> None:
+    found, expected = _state(MADE[label](gw)), _state(MADE[label](torch))
+    np.testing.assert_equal(found, expected)
+
+
+def test_an_element_keeps_its_dtype() -> None:
+    for lib in (gw, torch):
+        assert lib.eye(2, dtype=lib.uint8).to_sparse()[1, 1].dtype == lib.uint8
+        with pytest.raises(IndexError):
+            lib.eye(2).to_sparse()[5, 1]
+
+
+def test_changed_in_place() -> None:
+    for lib in (gw, torch):
+        values = lib.tensor([1.0, 2.0])
+        changed = lib.sparse_coo_tensor(
+            lib.tensor([[0, 1], [1, 0]]), values, (2, 2), check_invariants=True
+        )
+        same = changed
+        same *= 3
+        changed.div_(2)
+        assert same is changed and values.tolist() == [1, 2]  # has memory of its own
+        same += changed
+        assert changed.to_dense().tolist() == [[0, 3], [6, 0]]
+        assert bool(lib.ones(1).to_sparse()) and not bool(lib.zeros(1).to_sparse())
+        assert lib.is_tensor(changed) and changed.type() == "torch.sparse.FloatTensor"
+        assert lib.eye(2).to_sparse().any() and lib.full((2,), 3.0).to_sparse().norm(1) == 6
+        with pytest.raises(RuntimeError, match=r"in[- ]place"):
+            lib.eye(2).to_sparse().requires_grad_().mul_(2)
+
+
+class Graph(gw.nn.Module):
+    """A network that keeps its graph as a buffer."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.linear = gw.nn.Linear(2, 2)
+        self.register_buffer("adjacency", (size * gw.eye(3)).to_sparse())
+
+    def forward(self, x: Any) -> Any:
+        return self.linear(self.adjacency @ x)
+
+
+def test_written_into_one() -> None:
+    for lib in (gw, torch):
+        out = lib.zeros(2).to_sparse()
+        assert lib.neg(lib.ones(2).to_sparse(), out=out) is out
+        assert out.to_dense().tolist() == [-1, -1]
+        assert (
+            lib.as_tensor(out) is out and lib.as_tensor(out, dtype=lib.float64).layout == out.layout
+        )
+
+
+def test_as_a_buffer() -> None:
+    first, second = Graph(1).double(), Graph(2).double()
+    assert first.adjacency.dtype == gw.float64
+    state = first.state_dict()
+    assert [*state] == ["adjacency", "linear.weight", "linear.bias"]
+    second.load_state_dict(state)
+    x = gw.ones(3, 2, dtype=gw.float64)
+    np.testing.assert_array_equal(second(x).detach().numpy(), first(x).detach().numpy())
+    first.adjacency = gw.zeros(3, 3).to_sparse()
+    assert dict(first.named_buffers())["adjacency"]._nnz() == 0
+    assert second.adjacency._nnz() == 3
+    with pytest.raises(RuntimeError, match="adjacency: not a sparse tensor of shape"):
+        second.load_state_dict(state | {"adjacency": gw.eye(3)})
+    with pytest.raises(RuntimeError, match=r'Missing key.*"adjacency"'):
+        second.load_state_dict({"linear.weight": x[:2], "linear.bias": x[0]})
+
+
 def test_old_constructors() -> None:
     made = gw.sparse.FloatTensor(
         gw.LongTensor([[0, 1], [1, 0]]), gw.FloatTensor([2, 3]), gw.Size((2, 2))
@@ -216,24 +348,45 @@ SPARSE = gw.eye(3).to_sparse()
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "exp": (lambda: SPARSE.exp(), NotImplementedError, r"exp of a sparse .* Fix: call \.to_dense"),
     "cos": (lambda: gw.cos(SPARSE), NotImplementedError, "cos of a sparse tensor"),
-    "index": (lambda: SPARSE[0], NotImplementedError, "getitem of a sparse tensor"),
+    "index": (lambda: SPARSE[None], NotImplementedError, "getitem of a sparse tensor"),
+    "outside index": (lambda: SPARSE[3], IndexError, "index 3 is outside of a dimension of 3"),
+    "outside list": (lambda: SPARSE[gw.tensor([3])], IndexError, "outside of a dimension of 3"),
     "number": (lambda: SPARSE + 1, NotImplementedError, "add of a sparse tensor"),
     "dense": (lambda: SPARSE * gw.ones(2, 3, 3), NotImplementedError, "mul of a sparse tensor"),
-    "both": (lambda: SPARSE @ SPARSE, NotImplementedError, "matmul of a sparse tensor"),
-    "behind": (lambda: gw.ones(3) @ SPARSE, NotImplementedError, "matmul of a sparse tensor"),
+    "both": (lambda: SPARSE @ SPARSE[:2], ValueError, r"\(m, n\) and \(n, k\), not shapes"),
+    "joined": (lambda: gw.cat([SPARSE, SPARSE[:, :2]]), ValueError, "cannot be joined along"),
+    "layout": (lambda: gw.ones(2).to_sparse(layout="csr"), NotImplementedError, "layout csr"),
     "quotient": (lambda: 1 / SPARSE, NotImplementedError, "div of a sparse tensor"),
     "view": (lambda: SPARSE.view(-1), AttributeError, r"no 'view'\. Fix: x\.to_dense\(\)\.view"),
     "unknown": (lambda: SPARSE.nonsense, AttributeError, "no attribute 'nonsense'"),
     "shapes": (lambda: SPARSE @ gw.ones(2, 2), ValueError, "sparse product takes"),
-    "twice": (lambda: (SPARSE + SPARSE).values(), RuntimeError, r"Fix: x\.coalesce\(\)\.values"),
+    "twice": (lambda: (SPARSE.t() + SPARSE).values(), RuntimeError, r"x\.coalesce\(\)\.values"),
     "outside": (lambda: gw.sparse_coo_tensor([[3]], [1.0], (3,)), ValueError, "outside of"),
     "rows": (lambda: gw.sparse_coo_tensor([[0]], [1.0], (3, 3)), ValueError, "does not fit 1 rows"),
     "columns": (lambda: gw.sparse_coo_tensor([[0, 1]], [1.0]), ValueError, "column for each value"),
-    "size": (lambda: gw.sparse_coo_tensor(gw.zeros(1, 0), gw.zeros(0)), ValueError, "pass size"),
     "dimensions": (lambda: gw.ones(2).to_sparse(3), ValueError, "sparse_dim=3"),
     "vectors": (
         lambda: gw.ones(2, 2).to_sparse(1).transpose(0, 1), NotImplementedError, "are not numbers",
     ),
+}  # fmt: skip
+
+
+REFUSED |= {
+    "dense out": (lambda: gw.zeros(2, out=gw.eye(2).to_sparse()), TypeError, "does not fit an out"),
+    "dense result": (lambda: gw.add(gw.ones(2), 1, out=gw.ones(2).to_sparse()), TypeError, "fit"),
+    "sparse result": (lambda: gw.abs(SPARSE, out=gw.zeros(3, 3)), TypeError, "fit an out"),
+    "copied dense": (lambda: SPARSE.clone().copy_(gw.eye(3)), TypeError, r"Fix: \.to_sparse"),
+
+    "rows fall": (lambda: gw.sparse_csr_tensor([0, 2, 1], [0], [1.0]), ValueError, "never fall"),
+    "few columns": (lambda: gw.sparse_csr_tensor([0, 2], [0], [1.0]), ValueError, "2 columns, not"),
+    "columns fall": (
+        lambda: gw.sparse_csr_tensor([0, 2], [1, 1], [1.0, 2.0]), ValueError, "none comes twice",
+    ),
+    "other rows": (
+        lambda: gw.sparse_csr_tensor([0, 1], [0], [1.0], (2, 2)), ValueError, "1 rows in crow",
+    ),
+    "no matrix": (lambda: gw.ones(2).to_sparse_csr(), ValueError, "it is for matrices"),
+    "coordinates": (lambda: gw.eye(2).to_sparse_csr().indices(), RuntimeError, "compressed rows"),
 }  # fmt: skip
 
 
@@ -242,3 +395,74 @@ def test_what_is_refused_says_so(label: str) -> None:
     make, kind, words = REFUSED[label]
     with pytest.raises(kind, match=words):
         make()
+
+
+def test_sparse_tensors_of_pytorch_are_no_operands() -> None:
+    theirs = torch.eye(2).to_sparse()
+    assert not gw.is_tensor(theirs)
+    for call in (lambda: gw.add(gw.ones(2, 2), theirs), lambda: gw.ones(2, 2).add_(theirs)):
+        with pytest.raises(TypeError, match="expected a Tensor"):
+            call()
+
+
+def rows(lib: Any, values: Any) -> Any:
+    starts, columns = lib.tensor([0, 1, 3, 3]), lib.tensor([1, 0, 2])
+    return lib.sparse_csr_tensor(starts, columns, values, (3, 3), check_invariants=True)
+
+
+# By name: the same computation with gradwalk and with PyTorch, of (library, matrix, dense).
+OF_ROWS: dict[str, Any] = {
+    "dense": lambda lib, m, x: m.to_dense(),
+    "parts": lambda lib, m, x: lib.stack([m.crow_indices()[:3], m.col_indices()]),
+    "values": lambda lib, m, x: m.values(),
+    "product": lambda lib, m, x: lib.sparse.mm(m, x),
+    "with a vector": lambda lib, m, x: m @ x[:, 0],
+    "behind": lambda lib, m, x: x.t() @ m,
+    "addmm": lambda lib, m, x: lib.sparse.addmm(x, m, x),
+    "of two": lambda lib, m, x: m @ m,
+    "sum": lambda lib, m, x: m + m,
+    "multiple": lambda lib, m, x: 2 * m,
+    "by element": lambda lib, m, x: m * m.to_dense(),
+    "relu": lambda lib, m, x: lib.relu(m),
+    "a row": lambda lib, m, x: m[1].to_dense(),
+    "transposed": lambda lib, m, x: m.t().to_dense(),
+    "coordinates": lambda lib, m, x: m.to_sparse(),
+    "and back": lambda lib, m, x: m.to_sparse().to_sparse_csr(),
+    "of a dense one": lambda lib, m, x: lib.eye(3)[:2].to_sparse_csr(),
+    "by its layout": lambda lib, m, x: lib.eye(3).to_sparse(layout=lib.sparse_csr),
+    "double": lambda lib, m, x: m.double(),
+    "clone": lambda lib, m, x: m.clone(),
+    "total": lambda lib, m, x: m.sum(),
+    "inferred": lambda lib, m, x: lib.sparse_csr_tensor(
+        [0, 1, 3], [2, 0, 1], [3.0, 4.0, 5.0], check_invariants=True
+    ),
+}
+
+
+@batched("label", OF_ROWS)
+def test_compressed_rows(label: str) -> None:
+    found, expected = (
+        OF_ROWS[label](lib, rows(lib, lib.tensor([1.0, 2.0, 3.0])), lib.arange(6.0).reshape(3, 2))
+        for lib in (gw, torch)
+    )
+    assert str(found.layout) == str(expected.layout)
+    assert str(found.dtype) == str(expected.dtype).removeprefix("torch.")
+    assert found.is_sparse == expected.is_sparse and found.is_sparse_csr == expected.is_sparse_csr
+    np.testing.assert_array_equal(found.to_dense().numpy(), expected.to_dense().numpy())
+
+
+def test_gradients_of_compressed_rows() -> None:
+    values, x = gw.tensor([1.0, 2.0, 3.0], requires_grad=True), gw.ones(3, 2, requires_grad=True)
+    (rows(gw, values) @ x).square().sum().backward()
+    dense = torch.tensor([[0, 1.0, 0], [2, 0, 3], [0, 0, 0]], requires_grad=True)
+    other = torch.ones(3, 2, requires_grad=True)
+    (dense @ other).square().sum().backward()
+    assert values.grad is not None and x.grad is not None
+    assert dense.grad is not None and other.grad is not None
+    assert values.grad.tolist() == [dense.grad[i, j].item() for i, j in ((0, 1), (1, 0), (1, 2))]
+    assert x.grad.tolist() == other.grad.tolist()
+    assert repr(rows(gw, values.detach())) == (
+        "sparse_csr_tensor(crow_indices=tensor([0, 1, 3, 3]),\n"
+        "  col_indices=tensor([1, 0, 2]),\n  values=tensor([1., 2., 3.]),\n"
+        "  size=(3, 3), nnz=3)"
+    )

@@ -18,7 +18,8 @@ import torch.testing
 from torch.testing._internal import common_utils
 
 import gradwalk as gw
-from gradwalk.sparse import SparseTensor
+from gradwalk.graph.storage import UntypedStorage
+from gradwalk.sparse import CompressedRows, SparseTensor
 
 
 class MissingName(Exception):
@@ -85,6 +86,8 @@ class FromMissing:
 LACKED: dict[torch.dtype, Missing] = {}  # tests compare dtypes by identity
 LOADING: list[str] = []  # the file whose decorators and classes are being evaluated
 
+LAYOUTS = (gw.strided, gw.sparse_coo, gw.sparse_csr)
+LACKED_LAYOUTS = ("sparse_csc", "sparse_bsr", "sparse_bsc")
 EQUIVALENT: dict[str, Any] = {
     "torch.Size": gw.Size,
     "torch.dtype": np.dtype,
@@ -156,6 +159,8 @@ def resolve(name: str) -> Any:
 
 def to_torch(thing: Any) -> Any:
     """Nested containers of our tensors as PyTorch's."""
+    if isinstance(thing, CompressedRows):
+        return torch.sparse_csr_tensor(*to_torch(thing._parts()))
     if isinstance(thing, SparseTensor):
         parts = to_torch((thing._indices(), thing._values()))
         return torch.sparse_coo_tensor(
@@ -166,8 +171,12 @@ def to_torch(thing: Any) -> Any:
         if array.dtype.name == "bfloat16":
             return torch.from_numpy(array.astype(np.float32)).bfloat16()
         return torch.from_numpy(np.array(array))
+    if isinstance(thing, str) and thing in LAYOUTS:
+        return getattr(torch, thing.removeprefix("torch."))
     if thing is np.dtype:
         return torch.dtype
+    if isinstance(thing, UntypedStorage):
+        return thing.tolist()
     if isinstance(thing, type) and issubclass(thing, np.generic):
         thing = np.dtype(thing)
     if isinstance(thing, np.dtype):
@@ -186,10 +195,15 @@ def to_torch(thing: Any) -> Any:
 
 
 def to_ours(thing: torch.Tensor) -> Any:
+    if thing.layout == torch.sparse_csr:
+        if thing.ndim != 2:
+            raise MissingName("batches of matrices with compressed rows")
+        parts = thing.crow_indices(), thing.col_indices(), thing.values()
+        return gw.sparse_csr_tensor(*map(to_ours, parts), tuple(thing.shape))
     if thing.is_sparse:
         parts = thing._indices(), thing._values()
         made = gw.sparse_coo_tensor(*map(to_ours, parts), tuple(thing.shape))
-        return made.coalesce() if thing.is_coalesced() else made
+        return made._coalesced_(thing.is_coalesced())
     if thing.dtype == torch.bfloat16:
         return gw.tensor(thing.detach().float().numpy()).to(gw.bfloat16)
     return gw.from_numpy(thing.detach().clone().numpy())
@@ -223,6 +237,12 @@ def from_torch(thing: Any) -> Any:
     """Nested containers of PyTorch's tensors as ours."""
     if isinstance(thing, torch.Tensor):
         return to_ours(thing)
+    if isinstance(thing, torch.dtype):
+        return dtype_of_ours(thing)
+    if isinstance(thing, dict):
+        return {from_torch(key): from_torch(value) for key, value in thing.items()}
+    if isinstance(thing, torch.Size):
+        return tuple(thing)
     return type(thing)(map(from_torch, thing)) if isinstance(thing, list | tuple) else thing
 
 
@@ -347,6 +367,14 @@ class TestCase(common_utils.TestCase):
     def genSparseTensor(self, *args: Any, **keywords: Any) -> Any:
         return translated(super().genSparseTensor)(*args, **keywords)
 
+    def generate_simple_inputs(self, layout: Any, *args: Any, **keywords: Any) -> Iterator[Any]:
+        if isinstance(layout, Missing):
+            raise MissingName(layout._name)
+        theirs = getattr(torch, str(layout).rpartition(".")[2])
+        plain = common_utils.TestCase()  # it calls its own method again
+        for made in plain.generate_simple_inputs(theirs, *to_torch(args), **to_torch(keywords)):
+            yield from_torch(made)
+
     def assertEqual(self, x: Any, y: Any, msg: Any = None, **keywords: Any) -> None:
         super().assertEqual(to_torch(x), to_torch(y), msg, **keywords)
 
@@ -403,7 +431,16 @@ EQUIVALENT |= {
             _is_alias_of=lambda a, b: np.shares_memory(a.numpy(), b.numpy()),
         ),
     ),
+    # Tests ask whether a layout is one of these.
+    **{f"torch.{name}": Missing(f"torch.{name}") for name in LACKED_LAYOUTS},
     "torch._segment_reduce": gw.segment_reduce,
+    # A result that is checked for what PyTorch asks of the parts of a sparse tensor.
+    **{
+        f"torch._validate_sparse_{kind}_tensor_args": translated(
+            getattr(torch, f"_validate_sparse_{kind}_tensor_args")
+        )
+        for kind in ("coo", "compressed")
+    },
     "torch.save": lambda *args, **keywords: None if LOADING else gw.save(*args, **keywords),
     "torch.autograd.gradcheck": checking(gw.autograd.gradcheck),
     "torch.autograd.gradgradcheck": checking(gw.autograd.gradgradcheck),
@@ -514,7 +551,15 @@ def shimmed(module: str, name: str) -> Any:
     if "logging_tensor" in module or "two_tensor" in module:  # classes of tensors of PyTorch's own
         return Missing(f"{module}.{name}")
     if name.startswith(
-        ("mask_not", "random_", "make_fullrank_", "make_symmetric", "make_lazy", "bytes_to_")
+        (
+            "mask_not",
+            "random_",
+            "make_fullrank_",
+            "make_symmetric",
+            "make_lazy",
+            "bytes_to_",
+            "is_coalesced_",
+        )
     ):
         return translated(found)
     if "common_dtype" in module and callable(found):
@@ -525,9 +570,7 @@ def shimmed(module: str, name: str) -> Any:
             )
             if not isinstance(dtype_of_ours(d), Missing)
         )
-    if isinstance(found, dict) and name == "numpy_to_torch_dtype_dict":
-        return {key: dtype_of_ours(value) for key, value in found.items()}
-    return found
+    return from_torch(found) if isinstance(found, dict) else found
 
 
 class Shim(types.ModuleType):

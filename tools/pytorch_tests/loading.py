@@ -218,7 +218,9 @@ alias.EQUIVALENT |= {
     "torch.utils.checkpoint.set_checkpoint_early_stop": lambda on: contextlib.nullcontext(),
     "torch.nn._reduction": types.SimpleNamespace(get_enum=torch.nn._reduction.get_enum),
     "torch.nn.functional.grad": gw.nn.grad,
-    "torch._dynamo": types.SimpleNamespace(disable=alias.identity),
+    "torch._dynamo": types.SimpleNamespace(
+        disable=alias.identity, config=alias.Missing("torch._dynamo.config")
+    ),
     "torch.view_as_real_copy": lambda tensor: gw.view_as_real(tensor).clone(),
     # Loops that PyTorch's vmap warns of; ours never loops.
     "torch._C._debug_only_are_vmap_fallback_warnings_enabled": lambda: True,

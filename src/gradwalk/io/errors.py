@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Iterator
@@ -73,13 +74,40 @@ def source_of(f: Any) -> Source:
     """What `load` was given: a path, or a file object that can be read and sought."""
     if not hasattr(f, "read"):
         return Path(f)
-    if not all(hasattr(f, method) for method in ("tell", "seek", "readinto")):
+    if not (hasattr(f, "tell") and hasattr(f, "seek")):
         raise TypeError(
             f"load takes a path or a binary file with tell and seek, not a {type(f).__name__}. "
             "Fix: load(io.BytesIO(file.read()))."
         )
-    found: IO[bytes] = f
-    return found
+    found: Any = f if hasattr(f, "readinto") and hasattr(f, "seekable") else _Reader(f)
+    source: IO[bytes] = found
+    return source
+
+
+class _Reader(io.RawIOBase):
+    """A file object of a program's own that has read, seek and tell, and no more."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    seekable = readable
+
+    def readinto(self, buffer: Any) -> int:
+        if hasattr(self._file, "readinto"):
+            return int(self._file.readinto(buffer))
+        found = self._file.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._file.seek(offset, whence)
+        return self.tell()
+
+    def tell(self) -> int:
+        return int(self._file.tell())
 
 
 def foreign(start: bytes) -> str | None:

@@ -59,6 +59,12 @@ def _array_scalar(dtype: Any, content: Any) -> Any:
     return np.frombuffer(content, dtype, 1)[0]
 
 
+def _byte_array(content: Any = b"") -> bytearray:
+    if not isinstance(content, bytes):  # of a number, it would make that many
+        raise PickleRefused(f"it has a bytearray of {content!r:.60}")
+    return bytearray(content)
+
+
 def _note_versions(state: Any, versions: Any) -> None:
     """Keep what a state dict notes of its modules; nothing else has a use."""
     if isinstance(versions, dict) and all(isinstance(each, dict) for each in versions.values()):
@@ -99,6 +105,8 @@ KNOWN: dict[str, Any] = {
     "builtins.complex": complex,
     "__builtin__.set": set,
     "__builtin__.complex": complex,
+    "builtins.bytearray": _byte_array,
+    "__builtin__.bytearray": _byte_array,
     "builtins.bytes": lambda: b"",
     "__builtin__.bytes": lambda: b"",
     "numpy.ndarray": _ARRAY,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.sparse import SparseTensor
 from gradwalk.tensors.devices import device
 from gradwalk.tensors.size import Size
 from gradwalk.tensors.tensor import Tensor
@@ -47,6 +48,9 @@ class Pickler:
         elif isinstance(value, Tensor):
             self.tensor(self, value, name)
             self._remember(value)
+        elif isinstance(value, SparseTensor):
+            self._sparse(value, name)
+            self._remember(value)
         elif isinstance(value, np.ndarray):
             self._array(value, name)
             self._remember(value)
@@ -58,6 +62,8 @@ class Pickler:
             self.call("torch", "device", str(value))
         elif kind is bytes:
             self.call("_codecs", "encode", value.decode("latin1"), "latin1")
+        elif kind is bytearray:
+            self.call("builtins", "bytearray", bytes(value))
         elif kind is complex:
             self.call("builtins", "complex", value.real, value.imag)
         elif kind is Size:
@@ -66,6 +72,14 @@ class Pickler:
             self._container(value, name)
         else:
             raise TypeError(_refusal(value, name))
+
+    def _sparse(self, value: SparseTensor, name: str) -> None:
+        """The name of the layout, and what the function that makes one takes."""
+        self.named("torch._utils", "_rebuild_sparse_tensor")
+        self.parts.append(b"(")
+        self.call("torch.serialization", "_get_layout", value.layout)
+        self.items(value._parts(), name)
+        self.parts.append(b"ttR")
 
     def _array(self, value: Array, name: str) -> None:
         """An ndarray as NumPy pickles it: an empty one, and then what it holds."""

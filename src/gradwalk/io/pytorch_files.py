@@ -22,6 +22,12 @@ from gradwalk.io.pickling import Pickler
 from gradwalk.io.safetensors_files import Array, bfloat16_of
 from gradwalk.nn.parameter import Parameter
 from gradwalk.ops.core.dtypes import has_gradients
+from gradwalk.sparse import (
+    CompressedRows,
+    SparseTensor,
+    sparse_coo_tensor,
+    sparse_csr_tensor,
+)
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.conversions import TYPE_NAMES
 from gradwalk.tensors.devices import device, placed
@@ -233,9 +239,22 @@ def _names(where: Any) -> dict[str, Any]:
         "torch._utils._rebuild_tensor": tensor,
         "torch._utils._rebuild_tensor_v2": tensor,
         "torch._utils._rebuild_parameter": parameter,
+        "torch._utils._rebuild_sparse_tensor": _sparse_tensor,
+        "torch.serialization._get_layout": str,
         "torch.Size": Size,
         "torch.device": device,
     }
+
+
+def _sparse_tensor(layout: str, data: Any) -> SparseTensor:
+    """A sparse tensor of the tensors that were read before it."""
+    if layout == CompressedRows.layout:
+        return sparse_csr_tensor(*data)
+    if layout != SparseTensor.layout:
+        raise PickleRefused(f"it has a tensor of the layout {layout!r:.60}, which is not read")
+    indices, values, size, *coalesced = data
+    known = bool(coalesced[0]) if coalesced else None
+    return sparse_coo_tensor(indices, values, size, is_coalesced=known)
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, where: Any) -> Tensor:

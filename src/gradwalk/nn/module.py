@@ -15,7 +15,7 @@ from gradwalk.engine.hooks import changes as changes
 from gradwalk.engine.modes import state
 from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
-from gradwalk.nn.parameter import Buffer
+from gradwalk.nn.parameter import BUFFERS, Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
 from gradwalk.ops.core.dtypes import bfloat16, has_gradients, is_floating
 from gradwalk.tensors.devices import read_to
@@ -121,7 +121,7 @@ class Module(_hooks.ModuleHooks):
                 self._forget(name)
             self.register_buffer(name, value, value.persistent)
         elif name in self._buffers:
-            if not isinstance(value, Tensor):
+            if not isinstance(value, BUFFERS):
                 self._refuse(name, value, "buffer", "Tensor")
             known[name] = self._buffers[name] = value
         else:
@@ -158,14 +158,14 @@ class Module(_hooks.ModuleHooks):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def _register(
-        self, register: dict[str, Any], kind: str, wanted: type, name: Any, value: Any
+        self, register: dict[str, Any], kind: str, wanted: Any, name: Any, value: Any
     ) -> None:
         """Check a name and a value, and set both the register and the attribute."""
         if value is not None and not isinstance(value, wanted):
             fix = " Fix: wrap it, nn.Parameter(...)." if wanted is Parameter else ""
             raise TypeError(
                 f"cannot register {type(value).__name__} as {kind} '{name}': it is not a "
-                f"{wanted.__name__} (or None).{fix}"
+                f"{'Tensor' if kind == 'buffer' else wanted.__name__} (or None).{fix}"
             )
         if not isinstance(name, str):
             raise TypeError(f"the name of a {kind} must be a string, not {type(name).__name__}")
@@ -185,7 +185,7 @@ class Module(_hooks.ModuleHooks):
 
         A buffer that is not `persistent` is omitted from `state_dict`.
         """
-        self._register(self._buffers, "buffer", Tensor, name, tensor)
+        self._register(self._buffers, "buffer", BUFFERS, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -364,13 +364,14 @@ class Module(_hooks.ModuleHooks):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace parameters, buffers and gradients by what `fn` makes of them, modules inside
-        first. A subclass may override it, to move or compute more.
-        """
+        first. A subclass may override it."""
         if recurse:
             for module in Module.children(self):
                 module._apply(fn)
         for tensor in (*self._parameters.values(), *self._buffers.values()):
-            if tensor is None:
+            if not isinstance(tensor, Tensor):
+                if tensor is not None:  # a sparse one
+                    tensor._hold(fn(tensor.detach()))
                 continue
             moved = fn(tensor.detach())
             if moved._array is tensor._array:
@@ -381,8 +382,7 @@ class Module(_hooks.ModuleHooks):
         return self
 
     def share_memory(self) -> Self:
-        """Move all parameters and buffers to memory that processes share; see
-        `gradwalk.multiprocessing`."""
+        """Move all to memory that processes share; see `gradwalk.multiprocessing`."""
         for tensor in self._tensors():
             tensor.share_memory_()
         return self

@@ -8,8 +8,11 @@ import numpy as np
 
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.sparse import SparseTensor
 from gradwalk.tensors import creation
 from gradwalk.tensors.tensor import Tensor
+
+BUFFERS = (Tensor, SparseTensor)  # what a module keeps as a buffer
 
 
 class Parameter(Tensor):

@@ -12,6 +12,7 @@ import numpy as np
 from gradwalk.engine.modes import no_grad
 from gradwalk.nn.parameter import Parameter
 from gradwalk.ops.core.dtypes import is_number
+from gradwalk.sparse import SparseTensor
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
@@ -42,7 +43,7 @@ class Loading(OrderedDict[str, Any]):
         self.assign = assign
         self.known: set[str] = set()  # names that the module itself has
         self.was_read = False  # in our way, not in one of its own
-        self.writes: list[Callable[[], None]] = []
+        self.writes: list[Callable[[], Any]] = []
 
     def part(self, prefix: str) -> Loading:
         """What a module inside reads."""
@@ -152,6 +153,9 @@ def read(module: Any, given: Any, prefix: str, missing: list[str], problems: lis
     loading.was_read = True
     for name, tensor in _own(module):
         loading.known.add(prefix + name)
+        if isinstance(tensor, SparseTensor):
+            _read_sparse(prefix + name, tensor, loading, missing, problems)
+            continue
         array = _array(prefix + name, tensor, loading, missing, problems)
         if array is not None:
             value = loading[prefix + name] if loading.assign else None
@@ -165,6 +169,18 @@ def read(module: Any, given: Any, prefix: str, missing: list[str], problems: lis
     if loading is not given:
         for write in loading.writes:
             write()
+
+
+def _read_sparse(
+    name: str, old: SparseTensor, loading: Loading, missing: list[str], problems: list[str]
+) -> None:
+    """Note that a sparse buffer is to hold what the given one holds."""
+    if name not in loading:
+        missing.append(name)
+    elif not isinstance(loading[name], SparseTensor) or loading[name].shape != old.shape:
+        problems.append(f"{name}: not a sparse tensor of shape {tuple(old.shape)}")
+    else:
+        loading.writes.append(partial(old.copy_, loading[name]))
 
 
 def _judge(

@@ -74,6 +74,7 @@ from gradwalk.ops.elementwise.comparison import is_complex as is_complex
 from gradwalk.ops.elementwise.comparison import is_floating_point as is_floating_point
 from gradwalk.ops.elementwise.comparison import is_nonzero as is_nonzero
 from gradwalk.ops.elementwise.comparison import is_same_size as is_same_size
+from gradwalk.ops.elementwise.comparison import is_signed as is_signed
 from gradwalk.ops.elementwise.comparison import isclose as isclose
 from gradwalk.ops.elementwise.comparison import isin as isin
 from gradwalk.ops.elementwise.comparison import isneginf as isneginf
@@ -522,6 +523,7 @@ __all__ = [
     "is_floating_point",
     "is_nonzero",
     "is_same_size",
+    "is_signed",
     "isclose",
     "isfinite",
     "isin",

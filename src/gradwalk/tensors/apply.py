@@ -88,6 +88,11 @@ def move_retained(tensor: Any, node: Node | None, index: int) -> None:
         node.hooks.setdefault(index, {})[None] = kept
 
 
+def is_sparse(value: Any) -> bool:
+    """Whether it is a sparse tensor of ours, which has rules of its own."""
+    return getattr(value.__class__, "has_own_rules", False)
+
+
 def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
     """An operand that is not a Tensor: a Python number stays weak, an array becomes a tensor."""
     if isinstance(value, np.generic):
@@ -103,8 +108,7 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
         return wrap(np.asarray(value))
     if isinstance(value, Value):
         raise value_beside_tensor(op.name, value, next(a for a in args if isinstance(a, Tensor)))
-    sparse = getattr(value, "is_sparse", False)  # whose own operators take tensors
-    kind = ForeignOperand if sparse or not hasattr(value, "_apply") else TypeError
+    kind = ForeignOperand if is_sparse(value) or not hasattr(value, "_apply") else TypeError
     raise kind(
         f"{op.name} of a Tensor and a {type(value).__name__}: expected a Tensor, a number or an "
         "ndarray"
@@ -161,7 +165,13 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             machine = here.tracer
         elif machine is not None:
             machine.check_devices(op, args)
-        args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
+        try:
+            args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
+        except ForeignOperand:
+            sparse = next((a for a in args if is_sparse(a)), None)
+            if sparse is None:
+                raise
+            return sparse._apply(op, args, attrs)
     if here.autocast is not None:
         args = autocast_operands(here, op, args, attrs, machine)
     if op.promotes and not _same_float(args):

@@ -34,7 +34,7 @@ def are_sizes(data: tuple[Any, ...]) -> bool:
 
 def _conversion(dtype: Any) -> Any:
     """The method that converts to a dtype."""
-    convert: Any = lambda self: self.to(dtype)
+    convert: Any = lambda self, memory_format=None: self.to(dtype)  # a hint
     convert.__doc__ = f"As {getattr(dtype, '__name__', dtype)}."
     return convert
 

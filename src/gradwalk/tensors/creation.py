@@ -24,6 +24,7 @@ from gradwalk.ops.core.dtypes import (
 )
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.scalar.value import Value
+from gradwalk.tensors.apply import is_sparse
 from gradwalk.tensors.devices import CPU
 from gradwalk.tensors.leaves import LeafOptions, filled, leaf, like, makes_leaf
 from gradwalk.tensors.tensor import Tensor
@@ -152,8 +153,9 @@ def tensor(data: Any, **options: Unpack[LeafOptions]) -> Tensor:
 
 def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
     """The data as a tensor, without a copy where that is possible."""
-    if isinstance(data, Tensor):
-        return data.to(dtype, device=device)
+    if is_tensor(data):  # a sparse one as well
+        made: Tensor = data.to(dtype, device=device)
+        return made
     return leaf(_of_data(data, dtype, copy=False), dtype=dtype, device=device)
 
 
@@ -302,8 +304,16 @@ def scalar_tensor(s: Any, **options: Unpack[LeafOptions]) -> Tensor:
 def zeros_like(
     input: Tensor, *, memory_format: Any = None, **options: Unpack[LeafOptions]
 ) -> Tensor:
-    """Zeros with the shape and dtype of another tensor."""
+    """Zeros with the shape and dtype of another tensor; of a sparse one, a sparse one."""
+    if is_sparse(input):
+        return _sparse_like(input, **options)
     return filled(np.zeros, input.shape, **like(input, options))
+
+
+def _sparse_like(
+    input: Any, *, dtype: Dtype = None, device: Any = None, requires_grad: bool = False, **_: Any
+) -> Any:
+    return input._empty().to(dtype, device=device).requires_grad_(requires_grad)
 
 
 @makes_leaf
@@ -453,8 +463,8 @@ def eye(n: int, m: int | None = None, **options: Unpack[LeafOptions]) -> Tensor:
 
 
 def is_tensor(thing: Any) -> bool:
-    """Whether it is a Tensor."""
-    return isinstance(thing, Tensor)
+    """Whether it is a Tensor, or a sparse one."""
+    return isinstance(thing, Tensor) or is_sparse(thing)
 
 
 def _float(dtype: Dtype) -> np.dtype[Any]:

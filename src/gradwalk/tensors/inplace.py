@@ -34,7 +34,7 @@ from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import in_place_method_of, or_declines
 from gradwalk.ops.core.public import Registration, follow
-from gradwalk.ops.core.signature import OperandError
+from gradwalk.ops.core.signature import ForeignOperand, OperandError
 from gradwalk.ops.index import indexing
 from gradwalk.ops.shape import reshaping
 from gradwalk.ops.shape.joining import t
@@ -43,6 +43,7 @@ from gradwalk.ops.shape.strides import as_strided
 from gradwalk.tensors.apply import (
     FLOATS,
     in_common_dtype,
+    is_sparse,
     machine_of,
     move_retained,
     operand,
@@ -63,7 +64,13 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     here = current()
     uniform = here.tracer is None and _are_uniform(target, args)
     if not uniform:
-        args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
+        try:
+            args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
+        except ForeignOperand:
+            sparse = next((a for a in args if is_sparse(a)), None)
+            if sparse is None:
+                raise
+            return target.copy_(sparse._apply(op, args, attrs))
     if here.tracer is not None:
         here.tracer.capture(target, *args)
     for argument in args:

@@ -11,7 +11,8 @@ from gradwalk.ops.linear.solving import Triangular
 from gradwalk.ops.reduce.frequencies import Histogram
 from gradwalk.ops.reduce.reduction import ValuesIndices
 from gradwalk.ops.reduce.statistics import MinMax
-from gradwalk.sparse import SparseTensor
+from gradwalk.sparse.compressed import CompressedRows
+from gradwalk.sparse.sparse_tensor import SparseTensor
 
 class OperatorMethods:
     def __abs__(self) -> Self: ...
@@ -294,7 +295,7 @@ class Methods:
     def gt(self, other: Any) -> Self:
         """self > other."""
     def hardshrink(self, lambd: float = 0.5) -> Self:
-        """The op `hardshrink`: x -> out."""
+        """0 between −lambd and lambd; halves compare with the bound as a half."""
     def heaviside(self, values: Any) -> Self:
         """0 below zero, 1 above, `values` at zero; no gradient."""
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Self:
@@ -648,6 +649,8 @@ class Methods:
         self, dim: int = -1, descending: bool = False, *, stable: bool = True
     ) -> ValuesIndices:
         """Values in order along `dim`, and where each came from; always stable."""
+    def sparse_mask(self, mask: SparseTensor) -> SparseTensor:
+        """The elements at the places that a sparse tensor stores."""
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Cut along `dim` into pieces of one size, or of the listed sizes."""
     def split_with_sizes(self, split_sizes: Sequence[int], dim: int = 0) -> tuple[Self, ...]:
@@ -716,8 +719,14 @@ class Methods:
         """Cut into a number of parts of nearly equal size, or at the given indices."""
     def tile(self, *times: Any, dims: Any = None) -> Self:
         """Repeat the whole tensor along each dimension; missing numbers in front are 1."""
-    def to_sparse(self, sparse_dim: int | None = None) -> SparseTensor:
+    def to_sparse(
+        self, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None
+    ) -> Self:
         """The elements that are not 0, as a sparse tensor."""
+    def to_sparse_coo(self) -> SparseTensor:
+        """`to_sparse` in the layout of coordinates, whatever it was."""
+    def to_sparse_csr(self) -> CompressedRows:
+        """The elements of a matrix that are not 0, in the layout `sparse_csr`."""
     def topk(
         self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
     ) -> ValuesIndices:

@@ -377,7 +377,7 @@ def elementwise(
     partials: Sequence[RuleLike] | None = None,
     vjp: Sequence[RuleLike] | None = None,
     kind: type[Op] = Op,
-    method: bool = False,
+    method: bool | Callable[..., Any] = False,
     inplace: bool = False,
     names: str = "",
     namespaces: str = "",
@@ -413,7 +413,7 @@ def define(
     forward: Callable[..., Any],
     *,
     vjp: Sequence[RuleLike] = (),
-    method: bool = False,
+    method: bool | Callable[..., Any] = False,
     inplace: bool = False,
     names: str = "",
     namespaces: str = "",
@@ -440,7 +440,9 @@ def define(
     return _offered(op, names or name, namespaces, method, inplace)
 
 
-def _offered(op: Op, names: str, namespaces: str, method: bool, inplace: bool) -> Op:
+def _offered(
+    op: Op, names: str, namespaces: str, method: bool | Callable[..., Any], inplace: bool
+) -> Op:
     """Register what the definition of an op offers, and return the op."""
     if not (method or inplace or namespaces):
         return op

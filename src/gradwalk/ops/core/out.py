@@ -34,8 +34,15 @@ def written(out: Any, result: Any) -> Any:
         raise RuntimeError(
             "a call with out= has no gradient: call it inside no_grad(), or assign its result"
         )
+    sparse = getattr(type(out), "has_own_rules", False)
+    if sparse != getattr(type(result), "has_own_rules", False):
+        raise TypeError(
+            f"a {type(result).__name__} does not fit an out that is {type(out).__name__}"
+        )
     if not can_cast(result.dtype, out.dtype):
         raise TypeError(f"a result of {result.dtype} does not fit an out of {out.dtype}")
+    if sparse:
+        return out._become(result.to(out.dtype).clone())
     if tuple(out.shape) == tuple(result.shape):
         return out.copy_(result)
     if out.numel():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import constant, held_by
+from gradwalk.ops.core.halves import as_half
 from gradwalk.ops.core.op import Op, define, elementwise, unary
 from gradwalk.ops.core.public import FUNCTION, IN_PLACE
 from gradwalk.ops.elementwise.arithmetic import exp
@@ -269,12 +270,19 @@ softshrink = elementwise(
     lambda x, lambd=0.5: x - lambd if x > lambd else x + lambd if x < -lambd else x * 0,
     vjp=[lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0)],
 )
+
+
+def _hardshrunk(self: Any, lambd: float = 0.5) -> Any:
+    """0 between −lambd and lambd; halves compare with the bound as a half."""
+    return hardshrink(self, lambd=as_half(float(lambd), self.dtype))
+
+
 hardshrink = elementwise(
     "hardshrink",
     lambda x, *, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), x.dtype.type(0), x),
     lambda x, lambd=0.5: 0.0 if -lambd <= x <= lambd else x,
     vjp=[lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0)],
-    method=True,
+    method=_hardshrunk,
 )
 threshold = elementwise(
     "threshold",

@@ -148,6 +148,12 @@ def is_floating_point(input: Any) -> bool:
     return bool(is_floating(input.dtype))
 
 
+@public(out=False)
+def is_signed(input: Any) -> bool:
+    """Whether the elements can be negative."""
+    return bool(input.is_signed())
+
+
 @public(method=True, out=False)
 def is_complex(input: Any) -> bool:
     """Whether the elements are complex numbers."""

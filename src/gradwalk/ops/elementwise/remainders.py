@@ -99,7 +99,8 @@ def _nan_to_num_forward(
 
 nan_to_num = elementwise(
     "nan_to_num", _nan_to_num_forward, vjp=[lambda g, x: where(isfinite(x), g, 0)],
-    doc="Numbers in place of NaN (0) and of the infinities (the largest numbers).", **IN_PLACE,
+    doc="Numbers in place of NaN (0) and of the infinities (the largest numbers).",
+    on_complex=True, **IN_PLACE,
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from gradwalk.ops.core.public import Change, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add, zero
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.elementwise.complex_numbers import conj
+from gradwalk.ops.index.rows_added import rows_added
 from gradwalk.ops.shape.reshaping import (
     apart,
     broadcast_to,
@@ -213,6 +214,8 @@ def _put_forward(g: Any, *indices: Any, index: Index, shape: Shape) -> Any:
     part, subscript = place(out, index, indices)
     if _meets_once(index):
         part[subscript] = g
+    elif index == (("array", 0),) and rows_added(out, indices[0], g):
+        pass
     else:
         np.add.at(part, subscript, g)  # a repeated index adds both
     return out

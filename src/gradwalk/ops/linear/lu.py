@@ -129,7 +129,10 @@ def _factored(name: str, x: Any, pivot: bool) -> Packed:
         right = solve_op(_unit_lower(packed), getitem_slice(x, last, count, columns))
         packed = cat([packed, right], -1)
     elif rows > count:
-        low = solve_op(triu(packed).mT, getitem_slice(x, last - 1, count, rows).mT)
+        upper = triu(packed)
+        # Below a pivot of 0 there is nothing left to divide.
+        upper = where((upper == 0) & np.eye(count, dtype=np.bool_), 1, upper)
+        low = solve_op(upper.mT, getitem_slice(x, last - 1, count, rows).mT)
         packed = cat([packed, low.mT], -2)
     return Packed(packed, pivots)
 

@@ -28,7 +28,7 @@ def gradient(
     axes = full_axes(input, dim)
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order is 1 or 2, not {edge_order}")
-    if spacing is None or isinstance(spacing, (int, float)):
+    if spacing is None or isinstance(spacing, (int, float, complex)):
         steps = [1.0 if spacing is None else spacing] * len(axes)
     else:
         steps = [spacing] if hasattr(spacing, "shape") else list(spacing)
