@@ -26,6 +26,7 @@ class Context:
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
         self._to_save: tuple[Any, ...] = ()
+        self._for_forward: tuple[Any, ...] | None = None
         self._flat: set[int] = set()
         self._materialize = True
         self._restore: Callable[[], tuple[Any, ...]] | None = None
@@ -38,6 +39,15 @@ class Context:
     def saved_tensors(self) -> tuple[Any, ...]:
         """What `save_for_backward` kept."""
         return self._to_save if self._restore is None else self._restore()
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """PyTorch's older name of `saved_tensors`."""
+        return self.saved_tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for `jvp`, which also reads them as `saved_tensors`."""
+        self._for_forward = tensors
 
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare outputs that have no gradient."""
@@ -100,6 +110,36 @@ class _FunctionOp:
             )
         return [self._checked(node, i, c, graph) for i, c in enumerate(listed)]
 
+    @property
+    def pushes(self) -> bool:
+        """Whether the class says itself how its outputs move."""
+        return self.function.jvp is not Function.jvp
+
+    def push(self, node: Any, tangents: list[Any]) -> list[Any]:
+        """Run the user's jvp: the tangents of the outputs from those of the inputs."""
+        context, moving = self.context, list(tangents)
+        for place, meta in enumerate(node.metas):
+            if moving[place] is None and meta is not None and context._materialize:
+                moving[place] = gradients.wrap(filled(*meta, 0))
+        context._restore = functools.partial(_restore, node, forward=True)
+        try:
+            result = self.function.jvp(context, *moving)
+        finally:
+            context._restore = None
+        moved = list(result) if isinstance(result, (tuple, list)) else [result]
+        for place, (tangent, (shape, _)) in enumerate(zip(moved, node.out_metas, strict=False)):
+            if tangent is not None and tuple(tangent.shape) != shape:
+                raise AutogradError(
+                    f"{self.name}.jvp returned a tangent of shape {tuple(tangent.shape)} for "
+                    f"output {place}, which has shape {shape}.\n  made at:   {made_at(node)}"
+                )
+        if len(moved) != len(node.out_metas):
+            raise AutogradError(
+                f"{self.name}.jvp returned {len(moved)} tangent(s) for {len(node.out_metas)} "
+                f"output(s) of forward; return one each.\n  made at:   {made_at(node)}"
+            )
+        return moved
+
     def _checked(self, node: Any, position: int, contribution: Any, graph: bool) -> Any:
         if contribution is None or node.inputs[position] is None:
             return None
@@ -112,10 +152,12 @@ class _FunctionOp:
         return turned(contribution if graph else contribution._array)
 
 
-def _restore(node: Any) -> tuple[Any, ...]:
-    """The saved tensors, tied to the graph again."""
+def _restore(node: Any, forward: bool = False) -> tuple[Any, ...]:
+    """The saved tensors, tied to the graph again; those for `jvp`, if there are any, for it."""
     saved = node.saved
     restore, arrays = saved.get("tensors", ()), saved.get("saved_tensors", ())
+    if forward and "saved_for_forward" in saved:
+        restore, arrays = saved["forward"], saved["saved_for_forward"]
     return tuple(restored(node, array) for restored, array in zip(restore, arrays, strict=True))
 
 
@@ -158,6 +200,11 @@ class Function:
         raise NotImplementedError("a Function needs a static method backward(ctx, ...)")
 
     vjp = backward  # another name for it
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """One tangent per output, from one per input. Without it, forward mode uses `backward`."""
+        raise NotImplementedError("a Function needs a static method jvp(ctx, ...)")
 
     @classmethod
     def _forward(cls, context: Context, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -233,7 +280,11 @@ class Function:
             node.saved["saved_tensors"] = tuple(
                 None if t is None else t._array for t in context._to_save
             )
-        context._to_save = ()
+        if context._for_forward is not None:
+            kept = context._for_forward
+            node.saved["forward"] = [_kept(t, args, outputs) for t in kept]
+            node.saved["saved_for_forward"] = tuple(None if t is None else t._array for t in kept)
+        context._to_save, context._for_forward = (), None
         if state.here.listener is not None:
             state.here.listener(node)
         if watcher is not None:
