@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -212,9 +213,10 @@ class _Gates:
         return tuple(_behind(args, self.positions, self._inputs_done, True))
 
     def leave(self, out: Any) -> Any:
-        """The outputs, behind a gate."""
+        """The outputs, behind a gate; also those that are the values of a dictionary."""
         several = isinstance(out, (tuple, list))
-        outputs = out if several else (out,)
+        named = isinstance(out, dict)
+        outputs = out if several else list(out.values()) if named else (out,)
         positions = _needing(outputs)
         if positions is None:
             return out
@@ -227,6 +229,10 @@ class _Gates:
             return tuple(arrived[i] for i in positions)
 
         listed = _behind(outputs, positions, done, False)
+        if named:
+            gated = copy.copy(out)
+            gated.update(zip(out, listed, strict=True))
+            return gated
         if not several:
             return listed[0]
         return type(out)(*listed) if hasattr(out, "_fields") else type(out)(listed)
