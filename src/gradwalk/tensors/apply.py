@@ -158,7 +158,13 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         machine = here.tracer
     elif machine is not None:
         machine.check_devices(op, args)
-    args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
+    try:
+        args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
+    except ForeignOperand:
+        for argument in args:
+            if getattr(argument, "is_sparse", False):  # add(tensor, sparse), as the operators
+                return argument._apply(op, args, attrs)
+        raise
     if here.autocast is not None:
         args = autocast_operands(here, op, args, attrs, machine)
     if op.promotes and not _same_float(args):
