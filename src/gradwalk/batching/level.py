@@ -376,7 +376,9 @@ class Level(Machine):
 
     def _function_on_all(self, function: Any, lanes: Sequence[Any]) -> Any:
         """A custom Function that a transform around the vmap differentiates."""
-        from gradwalk.batching.custom_functions import on_all_samples  # made of vmaps, and so of levels
+        from gradwalk.batching.custom_functions import (
+            on_all_samples,  # made of vmaps, and so of levels
+        )
 
         given = [_followed(a).inner if a.__class__ is Lanes else a for a in lanes]
         dims = [0 if a.__class__ is Lanes and a.batched else None for a in lanes]

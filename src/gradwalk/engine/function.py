@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
-from gradwalk.engine.errors import AutogradError, made_at, wrong_gradient_shape
+from gradwalk.engine.errors import AutogradError, made_at, name_of, wrong_gradient_shape
 from gradwalk.engine.hooks import read_only
 from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.node import Node
@@ -28,6 +28,7 @@ class Context:
         self._to_save: tuple[Any, ...] = ()
         self._for_forward: tuple[Any, ...] | None = None
         self._flat: set[int] = set()
+        self._dirty: set[int] = set()
         self._materialize = True
         self._restore: Callable[[], tuple[Any, ...]] | None = None
 
@@ -54,11 +55,8 @@ class Context:
         self._flat |= {id(o) for o in outputs}
 
     def mark_dirty(self, *inputs: Any) -> None:
-        """PyTorch's declaration of inputs changed in place; raises, because it is not supported."""
-        raise NotImplementedError(
-            "mark_dirty: a Function here must not change its inputs in place. Fix: compute on a "
-            ".clone() and return that."
-        )
+        """Declare inputs that forward changes in place and returns: they go on as its results."""
+        self._dirty |= {id(i) for i in inputs}
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether unused outputs give zeros (the default) or None to backward."""
@@ -300,6 +298,8 @@ def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Co
     """Tie an output of forward to the node; keep anything that is not a tensor."""
     if not hasattr(output, "_array"):
         return output
+    if id(output) in context._dirty and any(output is a for a in args):
+        return _moved_on(output, index, node)
     flat = not has_gradients(output.dtype) or id(output) in context._flat
     # A new tensor: a result that is one of the inputs must not keep that input's history.
     array = output._shared() if any(output is a for a in args) else output._array
@@ -309,6 +309,22 @@ def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Co
             base = argument if argument._view is None else argument._view.base
             lock = f"it was made inside {node.op.name}.forward"
             tensor._view = View(base, base._node, (), lock)
+    return tensor
+
+
+def _moved_on(tensor: Any, index: int, node: Any) -> Any:
+    """An input that forward changed in place, with the history of a result."""
+    if tensor._requires_grad and tensor._node is None:
+        raise AutogradError(
+            f"{node.op.name}.forward changed {name_of(tensor)} in place, a leaf that requires a "
+            "gradient: its old value is what the gradient belongs to.\nFix: .clone() it first."
+        )
+    if tensor._view is not None:
+        raise NotImplementedError(
+            f"mark_dirty: {name_of(tensor)}, which {node.op.name}.forward changed in place, shares "
+            "memory with another tensor.\nFix: .clone() it first."
+        )
+    tensor._node, tensor._index = node, index
     return tensor
 
 
