@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 import gradwalk as gw
 from gradwalk.distributions import constraints
@@ -21,8 +25,8 @@ class Transform:
     """
 
     bijective = True
-    sign: Any = 1
     domain: Any = constraints.real
+    codomain: Any = constraints.real
 
     @property
     def event_dim(self) -> int:
@@ -30,8 +34,17 @@ class Transform:
         dims: int = self.domain.event_dim
         return dims
 
+    @property
+    def sign(self) -> Any:
+        """1 where y grows with x, -1 where it falls; of transforms of numbers that do either."""
+        raise NotImplementedError(f"{type(self).__name__} neither grows nor falls throughout")
+
     def forward_shape(self, shape: Any) -> tuple[int, ...]:
         """The shape of y for an x of this shape."""
+        return tuple(shape)
+
+    def inverse_shape(self, shape: Any) -> tuple[int, ...]:
+        """The shape of x for a y of this shape."""
         return tuple(shape)
 
     def __init__(self, cache_size: int = 0) -> None:
@@ -39,6 +52,25 @@ class Transform:
             raise ValueError(f"a transform keeps 0 or 1 result, not cache_size={cache_size}")
         self._cache_size = cache_size
         self._last: tuple[Any, Any] = (None, None)
+        self._inverted: Any = lambda: None  # the inverse, while something refers to it
+
+    def with_cache(self, cache_size: int = 1) -> Self:
+        """The same transform, that keeps its last result or does not."""
+        if cache_size == self._cache_size:
+            return self
+        copied = copy.copy(self)
+        Transform.__init__(copied, cache_size)
+        return copied
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and _same(self._facts(), other._facts()))
+
+    __hash__ = object.__hash__
+
+    def _facts(self) -> list[Any]:
+        """What two equal transforms have in common."""
+        unlike = ("_cache_size", "_last", "_inverted", "domain", "codomain")
+        return [value for name, value in sorted(vars(self).items()) if name not in unlike]
 
     def __call__(self, x: Tensor) -> Tensor:
         if self._cache_size and x is self._last[0]:
@@ -54,7 +86,11 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse transform."""
-        return _Inverse(self)
+        found = self._inverted()
+        if found is None:
+            found = _Inverse(self)
+            self._inverted = weakref.ref(found)
+        return found
 
     def _call(self, x: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} has no _call")
@@ -70,18 +106,43 @@ class Transform:
         return f"{type(self).__name__}()"
 
 
+def _same(one: Any, other: Any) -> bool:
+    """Whether two facts, lists of facts or tensors are equal."""
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    equal = one == other
+    return equal if isinstance(equal, bool) else bool(gw.as_tensor(equal).all())
+
+
 class _Inverse(Transform):
     def __init__(self, forward: Transform) -> None:
-        super().__init__()
+        super().__init__(forward._cache_size)
         self.inverse = forward
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return self.inverse.codomain
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        return self.inverse.domain
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return self.inverse.bijective
 
     @property
     def sign(self) -> Any:
         return self.inverse.sign
 
-    @property
-    def event_dim(self) -> int:
-        return self.inverse.event_dim
+    def with_cache(self, cache_size: int = 1) -> Any:
+        return self.inverse.with_cache(cache_size).inv
+
+    def forward_shape(self, shape: Any) -> tuple[int, ...]:
+        return self.inverse.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> tuple[int, ...]:
+        return self.inverse.forward_shape(shape)
 
     @property
     def inv(self) -> Transform:
@@ -108,16 +169,46 @@ class ComposeTransform(Transform):
         self.parts = list(parts)
 
     @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return all(part.bijective for part in self.parts)
+
+    @property
     def sign(self) -> Any:
         return math.prod(part.sign for part in self.parts)
 
     @property
-    def event_dim(self) -> int:
-        return max((part.event_dim for part in self.parts), default=0)
+    def domain(self) -> Any:  # type: ignore[override]
+        dims = 0
+        for part in reversed(self.parts):
+            more = part.domain.event_dim - part.codomain.event_dim
+            dims = max(dims + more, part.domain.event_dim)
+        return _with_dims(self.parts[0].domain, dims) if self.parts else constraints.real
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        dims = 0
+        for part in self.parts:
+            more = part.codomain.event_dim - part.domain.event_dim
+            dims = max(dims + more, part.codomain.event_dim)
+        return _with_dims(self.parts[-1].codomain, dims) if self.parts else constraints.real
+
+    @property
+    def inv(self) -> Transform:
+        found = self._inverted()
+        if found is None:
+            found = ComposeTransform([part.inv for part in reversed(self.parts)])
+            self._inverted = weakref.ref(found)
+            found._inverted = weakref.ref(self)
+        return found
 
     def forward_shape(self, shape: Any) -> tuple[int, ...]:
         for part in self.parts:
             shape = part.forward_shape(shape)
+        return tuple(shape)
+
+    def inverse_shape(self, shape: Any) -> tuple[int, ...]:
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
         return tuple(shape)
 
     def _call(self, x: Tensor) -> Tensor:
@@ -137,6 +228,7 @@ class ComposeTransform(Transform):
             after = part(x)
             slope = part.log_abs_det_jacobian(x, after)
             total = total + sum_rightmost(slope, dims - part.event_dim)
+            dims += part.codomain.event_dim - part.domain.event_dim
             x = after
         return total
 
@@ -152,15 +244,28 @@ class IndependentTransform(Transform):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return self.base_transform.bijective
+
+    @property
     def sign(self) -> Any:
         return self.base_transform.sign
 
     @property
-    def event_dim(self) -> int:
-        return self.base_transform.event_dim + self.reinterpreted_batch_ndims
+    def domain(self) -> Any:  # type: ignore[override]
+        base = self.base_transform.domain
+        return constraints.independent(base, self.reinterpreted_batch_ndims)
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        base = self.base_transform.codomain
+        return constraints.independent(base, self.reinterpreted_batch_ndims)
 
     def forward_shape(self, shape: Any) -> tuple[int, ...]:
         return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> tuple[int, ...]:
+        return self.base_transform.inverse_shape(shape)
 
     def _call(self, x: Tensor) -> Tensor:
         return self.base_transform(x)
@@ -173,8 +278,30 @@ class IndependentTransform(Transform):
         return sum_rightmost(slope, self.reinterpreted_batch_ndims)
 
 
+def _with_dims(constraint: Any, dims: int) -> Any:
+    """A constraint of as many dimensions."""
+    more = dims - constraint.event_dim
+    return constraints.independent(constraint, more) if more else constraint
+
+
+class _Elementwise(Transform):
+    """A transform whose own tensors are broadcast against x."""
+
+    def _tensors(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def forward_shape(self, shape: Any) -> tuple[int, ...]:
+        return tuple(np.broadcast_shapes(tuple(shape), *(np.shape(t) for t in self._tensors())))
+
+    def inverse_shape(self, shape: Any) -> tuple[int, ...]:
+        return self.forward_shape(shape)
+
+
 class ExpTransform(Transform):
     """y = eˣ."""
+
+    sign = 1
+    codomain = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
         return x.exp()
@@ -186,7 +313,7 @@ class ExpTransform(Transform):
         return x
 
 
-class AffineTransform(Transform):
+class AffineTransform(_Elementwise):
     """y = loc + scale · x."""
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
@@ -195,6 +322,10 @@ class AffineTransform(Transform):
         self.scale = scale
         if event_dim:
             self.domain = constraints.independent(constraints.real, event_dim)
+            self.codomain = self.domain
+
+    def _tensors(self) -> tuple[Any, ...]:
+        return self.loc, self.scale
 
     @property
     def sign(self) -> Any:
@@ -213,6 +344,9 @@ class AffineTransform(Transform):
 
 class SigmoidTransform(Transform):
     """y = 1 / (1 + e⁻ˣ)."""
+
+    sign = 1
+    codomain = constraints.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
         limits = gw.finfo(x.dtype)
@@ -234,6 +368,9 @@ class TanhTransform(Transform):
     `rsample` drew.
     """
 
+    sign = 1
+    codomain = constraints.interval(-1.0, 1.0)
+
     def _call(self, x: Tensor) -> Tensor:
         return x.tanh()
 
@@ -244,8 +381,13 @@ class TanhTransform(Transform):
         return 2 * (math.log(2) - x - gw.softplus(-2 * x))
 
 
-class PowerTransform(Transform):
+class PowerTransform(_Elementwise):
     """y = x^exponent, of positive numbers."""
+
+    domain = codomain = constraints.positive
+
+    def _tensors(self) -> tuple[Any, ...]:
+        return (self.exponent,)
 
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -268,6 +410,9 @@ class PowerTransform(Transform):
 class SoftplusTransform(Transform):
     """y = log(1 + eˣ)."""
 
+    sign = 1
+    codomain = constraints.positive
+
     def _call(self, x: Tensor) -> Tensor:
         return gw.softplus(x)
 
@@ -282,6 +427,7 @@ class AbsTransform(Transform):
     """y = |x|; of the two inverses, the positive one."""
 
     bijective = False
+    codomain = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
         return x.abs()
@@ -292,6 +438,9 @@ class AbsTransform(Transform):
 
 class CumulativeDistributionTransform(Transform):
     """y = the probability of a draw at or below x, of a distribution of one variable."""
+
+    sign = 1
+    codomain = constraints.unit_interval
 
     def __init__(self, distribution: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -312,6 +461,7 @@ class SoftmaxTransform(Transform):
 
     bijective = False
     domain = constraints.real_vector
+    codomain = constraints.simplex
 
     def _call(self, x: Tensor) -> Tensor:
         return gw.softmax(x, -1)
@@ -327,9 +477,13 @@ class StickBreakingTransform(Transform):
     """
 
     domain = constraints.real_vector
+    codomain = constraints.simplex
 
     def forward_shape(self, shape: Any) -> tuple[int, ...]:
         return (*shape[:-1], shape[-1] + 1)
+
+    def inverse_shape(self, shape: Any) -> tuple[int, ...]:
+        return (*shape[:-1], shape[-1] - 1)
 
     def _logits(self, x: Tensor) -> Tensor:
         following = gw.arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device)
@@ -352,3 +506,12 @@ class StickBreakingTransform(Transform):
 
 
 identity_transform = ComposeTransform([])
+
+
+def __getattr__(name: str) -> Any:
+    # Those of matrices and of parts, which are made of what is here.
+    from gradwalk.distributions import matrix_transforms
+
+    if name.endswith("Transform") and hasattr(matrix_transforms, name):
+        return getattr(matrix_transforms, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
