@@ -77,6 +77,20 @@ def test_parameters_of_a_module() -> None:
     assert found[0] == found[1] == [[3.0]]
 
 
+def test_tangents_of_gradients_whose_graph_is_freed() -> None:
+    found = []
+    for library in BOTH:
+        dual = forward_ad(library)
+        with dual.dual_level():
+            x = library.tensor([1.0, 2.0], requires_grad=True)
+            moving = dual.make_dual(x, library.tensor([1.0, 10.0]))
+            (gradient,) = library.autograd.grad(
+                (moving**3).sum(), moving, create_graph=True, retain_graph=False
+            )
+            found.append(dual.unpack_dual(gradient).tangent.tolist())
+    assert found[0] == found[1] == [6.0, 120.0]
+
+
 def test_what_does_not_move_has_no_tangent() -> None:
     dual = forward_ad(gw)
     x = gw.ones(2)

@@ -260,3 +260,15 @@ def test_no_gradient_flows_through_a_draw() -> None:
     noise = gw.randn(3)
     (p + noise * p).sum().backward()
     assert p.grad.tolist() == pytest.approx((1 + noise).tolist())
+
+
+@pytest.mark.parametrize("like", LIKES)
+def test_every_draw_in_place_of_one_number(like: str) -> None:
+    draws: dict[str, tuple[float, ...]] = dict.fromkeys(
+        ("cauchy_", "exponential_", "log_normal_", "normal_", "uniform_"), ()
+    )
+    for name, given in (draws | {"bernoulli_": (), "random_": (), "geometric_": (0.3,)}).items():
+        gw.manual_seed(1, like=like)
+        one = getattr(gw.zeros(()), name)(*given)
+        gw.manual_seed(1, like=like)
+        assert one.shape == () and one.item() == getattr(gw.zeros(1), name)(*given).item()

@@ -7,12 +7,12 @@ there.
 
 from __future__ import annotations
 
-import contextvars
 from typing import Any, NamedTuple, Self
 
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.jvp import push
+from gradwalk.engine.modes import dual_level as level_here
 from gradwalk.engine.modes import enable_grad, state
 from gradwalk.engine.transforms import changeable
 from gradwalk.graph.order import inputs_first
@@ -46,25 +46,22 @@ class _Level:
         return any(not n.inputs and n not in self.own for n in inputs_first(roots))
 
 
-_level: contextvars.ContextVar[_Level | None] = contextvars.ContextVar("level", default=None)
-
-
 def enter_dual_level() -> int:
     """Begin a level, in which there may be dual tensors; it is the number of it, 0."""
-    if _level.get() is not None:
+    if level_here.get() is not None:
         raise RuntimeError(
             "a dual level inside another one is not supported. Fix: nest gradwalk.func.jvp, which "
             "may be nested."
         )
-    _level.set(_Level())
+    level_here.set(_Level())
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """End the level; the tangents of its tensors are forgotten."""
-    if _level.get() is None or level not in (None, 0):
+    if level_here.get() is None or level not in (None, 0):
         raise RuntimeError(f"exit_dual_level: there is no dual level {level or 0} to exit")
-    _level.set(None)
+    level_here.set(None)
 
 
 class dual_level:
@@ -88,7 +85,7 @@ class dual_level:
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """The tensor as one that moves along `tangent`; what is computed from it moves too."""
-    here = _level.get()
+    here: _Level | None = level_here.get()
     if here is None or level not in (None, 0):
         raise RuntimeError("make_dual is called inside `with dual_level():`")
     if tuple(tangent.shape) != tuple(tensor.shape):
@@ -119,7 +116,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The value of a tensor, and how it moves; None if it does not depend on a dual tensor."""
-    here = _level.get()
+    here: _Level | None = level_here.get()
     if here is None or not tensor.requires_grad:
         return UnpackedDualTensor(tensor, None)
     with enable_grad():

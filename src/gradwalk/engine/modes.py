@@ -167,6 +167,10 @@ def is_grad_enabled() -> bool:
     return state.here.grad_enabled
 
 
+# The tensors that forward mode follows here (autograd/forward_ad.py), if any: it needs the graph.
+dual_level: contextvars.ContextVar[Any] = contextvars.ContextVar("dual_level", default=None)
+
+
 # The modes that a context is inside, innermost first: (mode, the modes before, those inside, the
 # next one out). Kept by context, because one `no_grad()` may be entered in several at once.
 Entered = tuple[Any, Modes, Modes, Any]
