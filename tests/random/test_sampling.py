@@ -264,10 +264,9 @@ def test_no_gradient_flows_through_a_draw() -> None:
 
 @pytest.mark.parametrize("like", LIKES)
 def test_every_draw_in_place_of_one_number(like: str) -> None:
-    draws: dict[str, tuple[float, ...]] = dict.fromkeys(
-        ("cauchy_", "exponential_", "log_normal_", "normal_", "uniform_"), ()
-    )
-    for name, given in (draws | {"bernoulli_": (), "random_": (), "geometric_": (0.3,)}).items():
+    without = ("bernoulli_", "cauchy_", "exponential_", "log_normal_", "normal_", "random_")
+    draws: dict[str, tuple[float, ...]] = dict.fromkeys(without, ())
+    for name, given in (draws | {"geometric_": (0.3,)}).items():
         gw.manual_seed(1, like=like)
         one = getattr(gw.zeros(()), name)(*given)
         gw.manual_seed(1, like=like)
