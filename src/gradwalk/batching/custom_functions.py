@@ -25,7 +25,8 @@ def on_all_samples(
     def forward_of_one(*own: Any) -> Any:
         result = function._forward(context, own, {})
         outputs = leaves(result)
-        results[:], kept[:], fresh = [result], [], []
+        fresh: list[Any] = []
+        results[:], kept[:] = [result], []
         for tensor in context._to_save:
             source = next((i for i, a in enumerate(own) if a is tensor), None)
             made = next((i for i, a in enumerate(outputs) if a is tensor), None)

@@ -80,12 +80,12 @@ _COMMON: dict[str, Factory] = {
     "between": _between,
     "corr_cholesky": lambda c: matrices.CorrCholeskyTransform(),
 }
-biject_to = ConstraintRegistry(
+biject_to: ConstraintRegistry = ConstraintRegistry(
     _COMMON
     | {"simplex": lambda c: transforms.StickBreakingTransform()}
     | _of_parts(lambda c: biject_to(c))
 )
-transform_to = ConstraintRegistry(
+transform_to: ConstraintRegistry = ConstraintRegistry(
     _COMMON
     | {
         "simplex": lambda c: transforms.SoftmaxTransform(),

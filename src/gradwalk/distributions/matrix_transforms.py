@@ -138,11 +138,11 @@ class _Parted(Transform):
         raise NotImplementedError
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return self._limits([transform.domain for transform in self.transforms])
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return self._limits([transform.codomain for transform in self.transforms])
 
     def _parts(self, x: Tensor) -> Sequence[Tensor]:

@@ -61,7 +61,7 @@ class TransformedDistribution(Distribution):
         super().__init__(forward[:cut], forward[cut:], validate_args)
 
     @property
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Any:
         """Where the transforms lead."""
         if not self.transforms:
             return self.base_dist.support

@@ -120,11 +120,11 @@ class _Inverse(Transform):
         self.inverse = forward
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return self.inverse.codomain
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return self.inverse.domain
 
     @property
@@ -177,7 +177,7 @@ class ComposeTransform(Transform):
         return math.prod(part.sign for part in self.parts)
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         dims = 0
         for part in reversed(self.parts):
             more = part.domain.event_dim - part.codomain.event_dim
@@ -185,7 +185,7 @@ class ComposeTransform(Transform):
         return _with_dims(self.parts[0].domain, dims) if self.parts else constraints.real
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         dims = 0
         for part in self.parts:
             more = part.codomain.event_dim - part.domain.event_dim
@@ -252,12 +252,12 @@ class IndependentTransform(Transform):
         return self.base_transform.sign
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         base = self.base_transform.domain
         return constraints.independent(base, self.reinterpreted_batch_ndims)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         base = self.base_transform.codomain
         return constraints.independent(base, self.reinterpreted_batch_ndims)
 

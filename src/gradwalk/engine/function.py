@@ -118,7 +118,8 @@ class _FunctionOp:
         context, moving = self.context, list(tangents)
         for place, meta in enumerate(node.metas):
             if moving[place] is None and meta is not None and context._materialize:
-                moving[place] = gradients.wrap(filled(*meta, 0))
+                shape, dtype = meta
+                moving[place] = gradients.wrap(filled(shape, dtype, 0))
         context._restore = functools.partial(_restore, node, forward=True)
         try:
             result = self.function.jvp(context, *moving)

@@ -97,7 +97,8 @@ def _in_place_of_inputs(
             if meta is None:  # one that needs no gradient; an op without its shape broadcasts
                 shapes = operands.get(f"{name}_shape")
                 meta = node.shape if shapes is None else shapes[position], beside.dtype
-            args.append(gradients.wrap(filled(*meta, 0, beside)))
+            shape, dtype = meta
+            args.append(gradients.wrap(filled(shape, dtype, 0, beside)))
     return args
 
 

@@ -40,7 +40,7 @@ class _Numbered(Module):
 
     def _part(self, places: slice) -> Self:
         """A new container of some of the values."""
-        return type(self)(list(self)[places])  # type: ignore[call-arg]
+        return type(self)(list(self)[places])
 
     def __iadd__(self, other: Iterable[Any]) -> Self:
         return self.extend(other)
