@@ -8,7 +8,6 @@ tensor(0.5000)
 
 import sys as _sys
 
-from gradwalk.distributions import constraint_registry as constraint_registry
 from gradwalk.distributions import constraints as constraints
 from gradwalk.distributions import distribution
 from gradwalk.distributions import transforms as transforms
@@ -18,7 +17,6 @@ from gradwalk.distributions.categorical import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
-from gradwalk.distributions.constraint_registry import biject_to, transform_to
 from gradwalk.distributions.counts import (
     Bernoulli,
     Binomial,
@@ -48,14 +46,6 @@ from gradwalk.distributions.location_scale import (
     StudentT,
     Uniform,
 )
-from gradwalk.distributions.matrix_transforms import (
-    CatTransform,
-    CorrCholeskyTransform,
-    LowerCholeskyTransform,
-    PositiveDefiniteTransform,
-    ReshapeTransform,
-    StackTransform,
-)
 from gradwalk.distributions.mixture import MixtureSameFamily
 from gradwalk.distributions.multivariate_normal import (
     LowRankMultivariateNormal,
@@ -72,19 +62,27 @@ from gradwalk.distributions.transformed import (
 from gradwalk.distributions.transforms import (
     AbsTransform,
     AffineTransform,
+    CatTransform,
     ComposeTransform,
+    CorrCholeskyTransform,
     CumulativeDistributionTransform,
     ExpTransform,
     IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
     PowerTransform,
+    ReshapeTransform,
     SigmoidTransform,
     SoftmaxTransform,
     SoftplusTransform,
+    StackTransform,
     StickBreakingTransform,
     TanhTransform,
     Transform,
     identity_transform,
 )
+from gradwalk.distributions.transforms import constraint_registry as constraint_registry
+from gradwalk.distributions.transforms.constraint_registry import biject_to, transform_to
 from gradwalk.distributions.von_mises import VonMises
 from gradwalk.ops.core.longer_paths import longer_paths
 
@@ -96,6 +94,7 @@ longer_paths(
     "transformed_distribution", "uniform", "weibull",
 )  # fmt: skip
 _sys.modules[f"{__name__}.utils"] = utils = distribution
+_sys.modules[f"{__name__}.constraint_registry"] = constraint_registry
 
 __all__ = [
     "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform",

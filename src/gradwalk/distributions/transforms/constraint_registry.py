@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradwalk.distributions import matrix_transforms as matrices
 from gradwalk.distributions import transforms
 from gradwalk.distributions.constraints import Constraint
 
@@ -68,8 +67,8 @@ def _of_parts(registry: Callable[[Any], transforms.Transform]) -> dict[str, Fact
         "independent": lambda c: transforms.IndependentTransform(
             registry(c.base_constraint), c.reinterpreted_batch_ndims
         ),
-        "cat": lambda c: matrices.CatTransform(list(map(registry, c.cseq)), c.dim, c.lengths),
-        "stack": lambda c: matrices.StackTransform(list(map(registry, c.cseq)), c.dim),
+        "cat": lambda c: transforms.CatTransform(list(map(registry, c.cseq)), c.dim, c.lengths),
+        "stack": lambda c: transforms.StackTransform(list(map(registry, c.cseq)), c.dim),
     }
 
 
@@ -78,7 +77,7 @@ _COMMON: dict[str, Factory] = {
     "above": _above,
     "below": lambda c: _then(transforms.ExpTransform(), c.upper_bound, -1),
     "between": _between,
-    "corr_cholesky": lambda c: matrices.CorrCholeskyTransform(),
+    "corr_cholesky": lambda c: transforms.CorrCholeskyTransform(),
 }
 biject_to: ConstraintRegistry = ConstraintRegistry(
     _COMMON
@@ -89,8 +88,8 @@ transform_to: ConstraintRegistry = ConstraintRegistry(
     _COMMON
     | {
         "simplex": lambda c: transforms.SoftmaxTransform(),
-        "lower_cholesky": lambda c: matrices.LowerCholeskyTransform(),
-        "positive_definite": lambda c: matrices.PositiveDefiniteTransform(),
+        "lower_cholesky": lambda c: transforms.LowerCholeskyTransform(),
+        "positive_definite": lambda c: transforms.PositiveDefiniteTransform(),
     }
     | _of_parts(lambda c: transform_to(c))
 )
