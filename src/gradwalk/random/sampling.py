@@ -437,7 +437,7 @@ class RandomMethods:
                 trials = np.ceil(np.log(fractions) / np.log1p(-p))
         else:
             trials = np.floor(np.log1p(-fractions) / np.log1p(-p)) + 1
-        return me.copy_(wrap(np.asarray(trials)))
+        return me.copy_(wrap(_as_array(trials)))
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
         """Every element becomes 1 with probability p (a number, or a tensor of them), else 0."""
@@ -467,6 +467,10 @@ def _drawn(
     """Overwrite a float tensor with draw(shape, dtype), in the order in which `stream` draws."""
     target: Any = tensor
     kind = _float(name, target.dtype)
-    # NumPy gives a number for one without dimensions.
-    drawn = drawn_like(target, stream, lambda size: np.asarray(draw(size, kind)))
+    drawn = drawn_like(target, stream, lambda size: _as_array(draw(size, kind)))
     return target.copy_(wrap(drawn))
+
+
+def _as_array(drawn: Any) -> Any:
+    """NumPy gives a number in place of an array without dimensions."""
+    return np.asarray(drawn) if isinstance(drawn, np.generic) else drawn
