@@ -149,6 +149,16 @@ def test_a_transform_that_makes_more_of_a_draw(name: str) -> None:
     np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=2e-4, atol=2e-4)
 
 
+def test_parts_of_vectors_have_one_slope() -> None:
+    found = []
+    for library in (gw, torch):
+        d = library.distributions
+        parts = d.CatTransform([d.ExpTransform(), d.AffineTransform(0.0, 2.0, 1)], -1, [2, 4])
+        x = library.tensor(X)
+        found.append(parts.log_abs_det_jacobian(x, parts(x)).numpy())
+    np.testing.assert_allclose(found[0], found[1])
+
+
 def test_every_number_of_a_wider_result_is_drawn_for_itself() -> None:
     made = WIDER["affine"](gw.distributions, gw.tensor, gw.distributions.Normal)
     noise = (made.sample() - gw.tensor([0.0, 1.0, 2.0])) / gw.tensor([1.0, 2.0, 3.0])

@@ -59,14 +59,19 @@ def test_backward_hooks_of_outputs_by_name() -> None:
         def forward(self, x: Any) -> Any:
             return OrderedDict(doubled=x * 2, text="of no matter", squared=x**2)
 
-    model, seen = Named(), []
-    model.register_full_backward_hook(lambda module, given, arrived: seen.append((given, arrived)))
+    model, seen, unseen = Named(), [], []
+    model.register_full_backward_hook(lambda *given: unseen.append(given)).remove()
+    model.register_backward_hook(lambda module, given, arrived: seen.append((given, arrived)))
     x = gw.tensor([3.0], requires_grad=True)
     out = model(x)
     assert type(out) is OrderedDict and list(out) == ["doubled", "text", "squared"]
     (out["doubled"] + 10 * out["squared"]).sum().backward()
     ((given,), (doubled, text, squared)) = seen[0]
     assert (given.item(), doubled.item(), text, squared.item()) == (62.0, 1.0, None, 10.0)
+    model = Named()  # a full hook does not see them, as in PyTorch
+    model.register_full_backward_hook(lambda *given: unseen.append(given))
+    model(x)["doubled"].sum().backward()
+    assert not unseen
 
 
 @pytest.mark.filterwarnings("ignore:functional_call of Shifted:UserWarning")

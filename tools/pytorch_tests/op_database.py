@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -61,6 +62,7 @@ class Other:
     def __init__(self, name: str, function: Any) -> None:
         self.name = name
         self._function = function
+        self.op = self
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if self._function is None:
@@ -109,13 +111,20 @@ class Described:
     inplace_variant = property(get_inplace)
 
     def sample_inputs(
-        self, device: Any, dtype: Any, requires_grad: bool = False, **_: Any
-    ) -> list[Sample]:
+        self,
+        device: Any,
+        dtype: Any,
+        requires_grad: bool = False,
+        *,
+        use_subtests: bool = False,
+        **_: Any,
+    ) -> list[Any]:
         drawn = samples.quietly(
             samples.drawn, self._description, alias.dtype_of_torch(dtype), requires_grad
         )
         found = drawn[:: -(-len(drawn) // MOST) or 1]
-        return [made for sample in found if (made := ours(sample)) is not None]
+        made = [one for sample in found if (one := ours(sample)) is not None]
+        return [(one, contextlib.nullcontext()) for one in made] if use_subtests else made
 
     reference_inputs = sample_inputs
 

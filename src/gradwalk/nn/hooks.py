@@ -24,6 +24,16 @@ class ForwardHook(NamedTuple):
     always: bool  # whether it runs also when forward failed
 
 
+class OlderHook:
+    """A hook of `register_backward_hook`, which sees the outputs in a dictionary too."""
+
+    def __init__(self, hook: Hook) -> None:
+        self.hook = hook
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(*args)
+
+
 class ModuleHooks(Hookable):
     """The methods of a Module that register hooks; `handle.remove()` removes one again."""
 
@@ -88,7 +98,9 @@ class ModuleHooks(Hookable):
         """
         return self._add_hook("backward", hook, prepend)
 
-    register_backward_hook = register_full_backward_hook  # PyTorch's deprecated name
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """PyTorch's older hook, here `register_full_backward_hook`, also of outputs by name."""
+        return self._add_hook("backward", OlderHook(hook))
 
     def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before `state_dict` reads the module."""
@@ -213,9 +225,10 @@ class _Gates:
         return tuple(_behind(args, self.positions, self._inputs_done, True))
 
     def leave(self, out: Any) -> Any:
-        """The outputs, behind a gate; also those that are the values of a dictionary."""
+        """The outputs, behind a gate; for older hooks also the values of a dictionary."""
         several = isinstance(out, (tuple, list))
-        named = isinstance(out, dict)
+        older = any(isinstance(hook, OlderHook) for hook in self.module._hooks_of("backward"))
+        named = older and isinstance(out, dict)
         outputs = out if several else list(out.values()) if named else (out,)
         positions = _needing(outputs)
         if positions is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradwalk as gw
 from gradwalk.distributions import constraints
+from gradwalk.distributions.distribution import sum_rightmost
 from gradwalk.distributions.transforms.transform import Transform
 from gradwalk.tensors.tensor import Tensor
 
@@ -123,3 +124,13 @@ class CatTransform(_Parted):
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
         return gw.cat(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        dims = self.event_dim
+        parts = zip(self.transforms, self._parts(x), self._parts(y), strict=True)
+        slopes = [
+            sum_rightmost(f.log_abs_det_jacobian(before, after), dims - f.event_dim)
+            for f, before, after in parts
+        ]
+        dim = (self.dim if self.dim < 0 else self.dim - x.ndim) + dims
+        return gw.cat(slopes, dim) if dim < 0 else sum(slopes[1:], slopes[0])
