@@ -316,3 +316,23 @@ def test_a_write_is_not_overwritten_by_those_of_other_samples(name: str, of_each
         alone = [t[number] if dim == 0 else t for t, dim in zip(given, of_each, strict=True)]
         for ours, expected in zip(found, gradient(*alone), strict=True):
             assert ours[number].tolist() == expected.tolist()
+
+
+RESHAPED = {
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+    "squeeze_": lambda x: x.squeeze_(),
+    "transpose_": lambda x: x.transpose_(0, 1),
+    "of equal lengths": lambda x: x[:, :, :2].squeeze(1).t_(),
+    "with other numbers": lambda x: x.mul_(2).unsqueeze_(0).add_(1),
+    "returned twice": lambda x: (x.swapaxes_(1, 2), x),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_an_argument_that_gets_another_shape_in_place(name: str) -> None:
+    found = []
+    for m in (gw, torch):
+        result = m.vmap(RESHAPED[name])(m.arange(12.0).reshape(2, 2, 1, 3))
+        several = result if isinstance(result, tuple) else (result,)
+        found.append([(tuple(each.shape), each.tolist()) for each in several])
+    assert found[0] == found[1]

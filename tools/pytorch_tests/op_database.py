@@ -124,7 +124,9 @@ class Described:
         )
         found = drawn[:: -(-len(drawn) // MOST) or 1]
         made = [one for sample in found if (one := ours(sample)) is not None]
-        return [(one, contextlib.nullcontext()) for one in made] if use_subtests else made
+        return (
+            [(one, lambda test: contextlib.nullcontext()) for one in made] if use_subtests else made
+        )
 
     reference_inputs = sample_inputs
 
