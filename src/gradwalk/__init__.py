@@ -5,7 +5,7 @@ import importlib as _importlib
 import sys as _sys
 from math import e, inf, nan, pi
 
-from numpy import dtype, iinfo, newaxis
+from numpy import dtype, newaxis
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
@@ -102,6 +102,7 @@ from gradwalk.ops.core.dtypes import (
     float64 as double,
     float64,
     finfo,
+    iinfo,
     get_default_dtype,
     get_float32_matmul_precision,
     int16,

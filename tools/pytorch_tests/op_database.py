@@ -87,6 +87,8 @@ class Described:
         ]
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_description":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._description, name)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
