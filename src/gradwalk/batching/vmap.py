@@ -75,7 +75,7 @@ def vmap(
         outer = current().level
         level = Level(size, randomness, outer)
         inside = [_batched(level, t, d) for t, d in zip(tensors, dims, strict=True)]
-        arrays = [getattr(stand_in, "_array", None) for stand_in in inside]
+        arrays: list[Any] = [getattr(stand_in, "_array", None) for stand_in in inside]
         switch(level=level)
         try:
             result = function(*rebuild(args, iter(inside)), **keywords)
