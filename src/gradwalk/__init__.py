@@ -5,7 +5,7 @@ import importlib as _importlib
 import sys as _sys
 from math import e, inf, nan, pi
 
-from numpy import dtype, iinfo, newaxis
+from numpy import dtype, newaxis
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
@@ -71,6 +71,7 @@ from gradwalk.engine.modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
@@ -102,6 +103,7 @@ from gradwalk.ops.core.dtypes import (
     float64 as double,
     float64,
     finfo,
+    iinfo,
     get_default_dtype,
     get_float32_matmul_precision,
     int16,
@@ -182,7 +184,8 @@ __all__ = [
     "enable_grad", "float",
     "float32", "float64", "formula", "get_default_dtype", "get_rng_state", "grad",
     "hessian", "hvp", "inference_mode", "initial_seed", "int", "int16", "int32",
-    "int64", "int8", "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
+    "int64", "int8", "io", "is_grad_enabled",
+    "is_inference_mode_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
     "long", "manual_seed", "nn", "no_grad", "optim", "promote_types", "result_type", "save",
     "save_run", "saved_bytes", "seed", "set_default_dtype",
     "set_grad_enabled", "set_rng_state", "set_source_lines", "uint8", "value_and_grad", "vjp",

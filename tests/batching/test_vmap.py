@@ -288,3 +288,51 @@ def test_one_hot_of_samples() -> None:
     assert found[0] == found[1]
     with pytest.raises(gw.VmapError):
         gw.vmap(gw.nn.functional.one_hot)(gw.tensor([1, 2]))
+
+
+WRITES = {
+    "index_copy": lambda x, index, value: x.index_copy(0, index, value),
+    "scatter": lambda x, index, value: x.scatter(0, index, value),
+    "index_put": lambda x, index, value: x.index_put((index,), value),
+    "put": lambda x, index, value: x.put(index, value),
+    "index_fill": lambda x, index, value: x.index_fill(0, index, value.sum()),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("of_each", [(None, 0, None), (0, 0, None), (None, 0, 0), (0, 0, 0)])
+def test_a_write_is_not_overwritten_by_those_of_other_samples(name: str, of_each: Any) -> None:
+    weights = gw.tensor([1.0, 2.0, 3.0])  # the gradient that arrives is the same for all
+
+    def loss(x: Any, index: Any, value: Any) -> Any:
+        return (WRITES[name](x, index, value) * weights).sum()
+
+    x, value = gw.arange(6.0).reshape(2, 3), gw.tensor([[10.0, 20.0], [30.0, 40.0]])
+    index = gw.tensor([[0, 2], [0, 1]])
+    given = [t if dim == 0 else t[0] for t, dim in zip((x, index, value), of_each, strict=True)]
+    gradient = gw.grad(loss, argnums=(0, 2))
+    found = gw.vmap(gradient, in_dims=of_each)(*given)
+    for number in range(2):
+        alone = [t[number] if dim == 0 else t for t, dim in zip(given, of_each, strict=True)]
+        for ours, expected in zip(found, gradient(*alone), strict=True):
+            assert ours[number].tolist() == expected.tolist()
+
+
+RESHAPED = {
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+    "squeeze_": lambda x: x.squeeze_(),
+    "transpose_": lambda x: x.transpose_(0, 1),
+    "of equal lengths": lambda x: x[:, :, :2].squeeze(1).t_(),
+    "with other numbers": lambda x: x.mul_(2).unsqueeze_(0).add_(1),
+    "returned twice": lambda x: (x.swapaxes_(1, 2), x),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_an_argument_that_gets_another_shape_in_place(name: str) -> None:
+    found = []
+    for m in (gw, torch):
+        result = m.vmap(RESHAPED[name])(m.arange(12.0).reshape(2, 2, 1, 3))
+        several = result if isinstance(result, tuple) else (result,)
+        found.append([(tuple(each.shape), each.tolist()) for each in several])
+    assert found[0] == found[1]

@@ -370,13 +370,48 @@ def test_a_tensor_by_keyword_is_refused_because_its_gradient_would_be_lost() -> 
         scaled(leaf(gw), factor=leaf(gw))
 
 
-def test_mark_dirty_says_that_it_is_not_there() -> None:
-    def forward(ctx: Any, x: Any) -> Any:
+def rectified(m: Any) -> Callable[..., Any]:
+    """In place, as memory-saving activations are written."""
+
+    def forward(ctx: Any, x: Any, factor: Any) -> Any:
+        x.clamp_(min=0).mul_(factor)
         ctx.mark_dirty(x)
+        ctx.save_for_backward(x, factor)
         return x
 
-    with pytest.raises(NotImplementedError, match=r"\.clone\(\)"):
-        make(gw, forward, lambda ctx, g: g)(leaf(gw) * 1)
+    def backward(ctx: Any, g: Any) -> Any:
+        y, factor = ctx.saved_tensors
+        return g * (y > 0) * factor, (g * y).sum() / factor
+
+    return make(m, forward, backward)
+
+
+def changed_in_place(m: Any) -> Any:
+    x, factor = leaf(m, -1.0, 2.0, 3.0), leaf(m, 5.0)
+    y = x * 3
+    beside, part = y * 1, y[1:]
+    assert rectified(m)(y, factor[0]) is y
+    ((y**2).sum() + beside.sum() + (part * y[:2]).sum()).backward()
+    fixed = m.tensor([1.0, -1.0])
+    assert rectified(m)(fixed, factor[0]) is fixed and fixed.requires_grad
+    with m.no_grad():
+        rectified(m)(y, factor[0])
+    return [y.tolist(), fixed.tolist(), x.grad.tolist(), factor.grad.tolist()]
+
+
+def test_an_input_changed_in_place() -> None:
+    assert_same(changed_in_place)
+
+
+def test_an_input_that_may_not_be_changed_in_place() -> None:
+    call, factor = rectified(gw), gw.tensor(2.0)
+    with pytest.raises(gw.AutogradError, match=r"(?s)Made.forward changed .* a leaf.*\.clone\(\)"):
+        call(leaf(gw, 1.0), factor)
+    with pytest.raises(NotImplementedError, match=r"(?s)shares memory.*\.clone\(\)"):
+        call((leaf(gw, 1.0, 2.0) * 1)[:1], factor)
+    x = leaf(gw, 1.0)
+    with pytest.raises(gw.AutogradError, match="modified in place"):
+        call(x.exp(), factor).sum().backward()
 
 
 def test_backward_may_return_arrays_and_numbers() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import gradwalk as gw
 from tests.engine.both import assert_same, leaf
@@ -98,3 +99,19 @@ def test_one_mode_may_be_entered_twice() -> None:
             assert not gw.is_grad_enabled()
         assert not gw.is_grad_enabled()
     assert gw.is_grad_enabled()
+
+
+def test_inference_mode_is_told_from_no_grad() -> None:
+    for library in (gw, torch):
+        found = [library.is_inference_mode_enabled()]
+        with library.no_grad():
+            found.append(library.is_inference_mode_enabled())
+            with library.inference_mode():
+                found.append(library.is_inference_mode_enabled())
+                with library.enable_grad():
+                    found.append(library.is_inference_mode_enabled())
+                with library.inference_mode(False):
+                    found.append(library.is_inference_mode_enabled())
+        decorated = library.inference_mode()(library.is_inference_mode_enabled)
+        assert [*found, decorated()] == [False, False, True, True, False, True]
+        assert library.autograd.grad_mode.no_grad is library.no_grad

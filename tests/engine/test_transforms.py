@@ -68,6 +68,12 @@ WITH_TORCH: dict[str, Callable[[Any, Any], Any]] = {
         lambda x: (x.sin(), x * 2), (t(X),), (t(Y),), has_aux=True
     ),
     "jvp of matmul": lambda f, t: f.jvp(lambda m, x: m @ x, (t(M), t(X)), (t(M) * 2, t(Y))),
+    "jvp of an argument changed in place": lambda f, t: f.jvp(
+        lambda x, y: x.mul_(y).sum() * x, (t(X), t(Y)), (t(Y), t(X))
+    ),
+    "jvp of a part changed in place": lambda f, t: f.jvp(
+        lambda x: (x[:1].mul_(3), x * x.sum())[1], (t(X),), (t(Y),)
+    ),
     "jacrev": lambda f, t: f.jacrev(lambda x: x.sin() * x.sum())(t(X)),
     "jacrev with others": lambda f, t: f.jacrev(lambda x: (x.sin(), x.sum()), has_aux=True)(t(X)),
     "jacrev in chunks": lambda f, t: f.jacrev(lambda x: x.sin(), chunk_size=2)(t(X)),
@@ -410,3 +416,31 @@ def test_linearize() -> None:
             assert value[name].tolist() == expected_value[name].tolist()
             assert moved[name].tolist() == pytest.approx(expected[name].tolist())
     assert len(runs) == 3  # once by itself, twice by jvp
+
+
+def test_jvp_changes_the_argument_itself_as_pytorch() -> None:
+    for library in (gw, torch):
+        x = library.tensor(X)
+        library.func.jvp(lambda x: x.mul_(2), (x,), (library.tensor(Y),))
+        np.testing.assert_allclose(x.numpy(), 2 * X)
+        weight = library.tensor(X, requires_grad=True)
+        with pytest.raises(RuntimeError):
+            library.func.jvp(lambda x: x.mul_(2), (weight,), (library.tensor(Y),))
+
+
+def test_jvp_says_so_where_a_change_spoils_what_it_needs() -> None:
+    with pytest.raises(gw.AutogradError, match="modified in place"):
+        gw.func.jvp(lambda x: (x * x, x.add_(1))[0], (gw.tensor(X),), (gw.tensor(Y),))
+
+
+def test_jvp_of_one_part_of_complex_numbers() -> None:
+    found = []
+    for library in (gw, torch):
+        fixed = library.tensor(Y)
+        for function in (
+            lambda x, library=library, fixed=fixed: library.complex(fixed, x),
+            lambda x, library=library, fixed=fixed: library.complex(x, fixed[:1]),
+        ):
+            found.append(library.func.jvp(function, (library.tensor(X),), (library.tensor(Y),))[1])
+    for ours, theirs in zip(found[:2], found[2:], strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy())

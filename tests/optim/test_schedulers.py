@@ -404,3 +404,13 @@ def test_a_chain_as_the_first_part_of_a_sequence() -> None:
             rates += whole.get_last_lr()
         found.append(rates)
     assert found[0] == pytest.approx(found[1])
+
+
+def test_a_plateau_of_older_programs_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    make = gw.optim.lr_scheduler.ReduceLROnPlateau
+    optimizer = gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=1.0)
+    for verbose, said in ((False, ""), (True, "epoch 2: lr of group 0 is now 0.01\n")):
+        scheduler = make(optimizer, patience=0, verbose=verbose)
+        for _ in range(2):
+            scheduler.step(1.0)
+        assert capsys.readouterr().out == said

@@ -98,7 +98,8 @@ def test_the_check_of_unused_names_sees_calls_and_tables() -> None:
 
 # Names of PyTorch that users know from there.
 PUBLIC_METHODS = {"from_pretrained", "generate_square_subsequent_mask", "save_for_backward"}
-PUBLIC_METHODS |= {"has_uninitialized_params", "predict"}
+PUBLIC_METHODS |= {"has_uninitialized_params", "predict", "popitem", "save_for_forward"}
+PUBLIC_METHODS |= {"saved_variables"}
 PUBLIC_METHODS |= {"elapsed_time", "set_epoch", "broadcast_all", "logits_to_probs"}
 PUBLIC_METHODS |= {"probs_to_logits", "flatten_parameters", "_flat_weights_names", "all_weights"}
 PUBLIC_METHODS |= {"share_memory", "key_averages", "export_chrome_trace", "is_pinned"}

@@ -260,3 +260,14 @@ def test_no_gradient_flows_through_a_draw() -> None:
     noise = gw.randn(3)
     (p + noise * p).sum().backward()
     assert p.grad.tolist() == pytest.approx((1 + noise).tolist())
+
+
+@pytest.mark.parametrize("like", LIKES)
+def test_every_draw_in_place_of_one_number(like: str) -> None:
+    without = ("bernoulli_", "cauchy_", "exponential_", "log_normal_", "normal_", "random_")
+    draws: dict[str, tuple[float, ...]] = dict.fromkeys(without, ())
+    for name, given in (draws | {"geometric_": (0.3,)}).items():
+        gw.manual_seed(1, like=like)
+        one = getattr(gw.zeros(()), name)(*given)
+        gw.manual_seed(1, like=like)
+        assert one.shape == () and one.item() == getattr(gw.zeros(1), name)(*given).item()

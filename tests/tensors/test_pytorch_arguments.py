@@ -403,3 +403,18 @@ def test_no_dimension_is_none() -> None:
 
 def test_the_conjugate_transpose_of_one_number() -> None:
     assert gw.tensor(1 + 2j).H.item() == 1 - 2j
+
+
+def test_limits_of_another_kind_of_dtype_are_a_type_error() -> None:
+    for library in (gw, torch):
+        for limits, dtype in (
+            (library.iinfo, library.float32),
+            (library.iinfo, library.bfloat16),
+            (library.iinfo, library.bool),
+            (library.finfo, library.int64),
+            (library.finfo, library.bool),
+        ):
+            with pytest.raises(TypeError):
+                limits(dtype)
+        assert library.iinfo(library.int8).min == -128 and library.iinfo(library.uint8).bits == 8
+        assert library.finfo(library.complex64).max == library.finfo(library.float32).max

@@ -36,6 +36,24 @@ def test_rows_of_a_convolution_can_be_viewed(name: str) -> None:
     assert mine.tolist() == y.tolist()
 
 
+def test_what_programs_ask_of_the_memory_of_a_convolution() -> None:
+    found = []
+    for library in (gw, torch):
+        for shape in ((4, 3, 8), (4, 3, 8, 8), (4, 3, 6, 6, 6)):
+            rank = len(shape) - 2
+            convolve = getattr(library.nn.functional, f"conv{rank}d")
+            weight = library.ones((5, 3) + (3,) * rank)
+            y = convolve(library.ones(shape), weight)
+            place = y.data_ptr()
+            assert place == y.view(-1).data_ptr() == y.data_ptr()
+            asked = (
+                convolve(library.ones(shape), weight).is_contiguous(),
+                convolve(library.ones(shape), weight).stride(),
+            )
+            found.append(asked)
+    assert found[:3] == found[3:]
+
+
 def test_a_view_does_not_leave_the_memory_of_a_users_array() -> None:
     array = np.zeros((2, 3, 4), np.float32).transpose(2, 0, 1)
     with pytest.raises(RuntimeError, match="view"):

@@ -94,6 +94,8 @@ def outcome(owner: type, name: str, keywords: dict[str, Any], seconds: int) -> t
     except alias.MissingName as error:
         return "missing", str(error)
     except BaseException as error:  # a test may raise anything
+        if type(error).__name__ == "Skipped":  # pytest's
+            return "skipped", str(error)
         place = next(
             (
                 f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.line}"

@@ -6,7 +6,6 @@ import ast
 import builtins
 import contextlib
 import importlib
-import inspect
 import itertools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -393,18 +392,6 @@ class TestCase(common_utils.TestCase):
         return super().assertRaises(ANY_ERROR, *args, **keywords)
 
 
-KNOWN_OF_GRADCHECK = set(inspect.signature(gw.autograd.gradgradcheck).parameters)
-
-
-def checking(check: Callable[..., bool]) -> Callable[..., bool]:
-    """A check of gradients without the options that ask for further kinds of derivatives."""
-
-    def checked(*args: Any, **keywords: Any) -> bool:
-        return check(*args, **{k: v for k, v in keywords.items() if k in KNOWN_OF_GRADCHECK})
-
-    return checked
-
-
 def both_gradchecks(
     test: Any, function: Any, inputs: Any, gradgradcheck_atol: float = 1e-5, **_: Any
 ) -> None:
@@ -427,6 +414,10 @@ EQUIVALENT |= {
         "torch._C",
         types.SimpleNamespace(
             has_lapack=True,
+            _functorch=types.SimpleNamespace(  # ours never loops
+                _is_vmap_fallback_enabled=lambda: False,
+                _set_vmap_fallback_enabled=lambda on: None,
+            ),
             _infer_size=lambda a, b: np.broadcast_shapes(a, b),
             _is_alias_of=lambda a, b: np.shares_memory(a.numpy(), b.numpy()),
         ),
@@ -442,8 +433,6 @@ EQUIVALENT |= {
         for kind in ("coo", "compressed")
     },
     "torch.save": lambda *args, **keywords: None if LOADING else gw.save(*args, **keywords),
-    "torch.autograd.gradcheck": checking(gw.autograd.gradcheck),
-    "torch.autograd.gradgradcheck": checking(gw.autograd.gradgradcheck),
 }
 
 
@@ -479,8 +468,8 @@ SHIMS: dict[str, Any] = {
     "make_tensor": make_tensor,
     "noncontiguous_like": noncontiguous_like,
     "TestCase": TestCase,
-    "gradcheck": checking(gw.autograd.gradcheck),
-    "gradgradcheck": checking(gw.autograd.gradgradcheck),
+    "gradcheck": gw.autograd.gradcheck,
+    "gradgradcheck": gw.autograd.gradgradcheck,
     "precisionOverride": lambda found: marks(
         precisions={dtype_of_ours(dtype): atol for dtype, atol in found.items()}
     ),
@@ -494,7 +483,6 @@ SHIMS: dict[str, Any] = {
     "subtest": common_utils.subtest,
     "dtypes": dtypes,
     "dtypesIfCPU": dtypes,
-    "ops": only_elsewhere,  # samples of the op database: tests/ops/test_pytorch_samples.py
     "onlyCUDA": only_elsewhere,
     "onlyOn": only_elsewhere,
     "onlyMPS": only_elsewhere,
@@ -506,6 +494,10 @@ SHIMS: dict[str, Any] = {
     "instantiate_parametrized_tests": identity,
     "freeze_rng_state": frozen_state,
 }
+DATABASE = (
+    *("ops", "op_db", "ops_and_refs", "python_ref_db", "custom_op_db", "hop_db"),
+    *("autograd_function_db", "TestGradients"),
+)
 DECORATORS = (
     "skip",
     "only",
@@ -538,6 +530,10 @@ def shimmed(module: str, name: str) -> Any:
     """A name of torch.testing for a test file."""
     if name in SHIMS:
         return SHIMS[name]
+    if name in DATABASE:
+        from tools.pytorch_tests import op_database  # seconds to import, for few files
+
+        return op_database.SHIMS[name]
     if name.startswith(DECORATORS) and not name.startswith(("set_default", "has")):
         return identity
     from tools.pytorch_tests import loading  # it imports this file
@@ -604,7 +600,7 @@ def importing(
         return builtins.__import__(name, scope, local, wanted or (), level)
     if name.startswith("test_"):  # another test file
         return types.SimpleNamespace(**{each: Missing(f"{name}.{each}") for each in wanted or ()})
-    if name == "functorch_additional_op_db":  # samples, as of `ops`
+    if name == "functorch_additional_op_db":
         return types.SimpleNamespace(additional_op_db=[])
     if name == "common_utils":  # beside the tests of functorch
         from tools.pytorch_tests import loading

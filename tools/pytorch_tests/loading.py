@@ -75,6 +75,10 @@ def helper(name: str, beside: Path | None = None) -> types.ModuleType:
             path = Path(found.origin)
         kept = sys.modules.get(path.stem)
         _helpers[name] = loaded(path, name)
+        if name == "common_utils":
+            from tools.pytorch_tests import op_database  # it imports this file
+
+            vars(_helpers[name]).update(op_database.BESIDE)
         if kept is not None:
             sys.modules[path.stem] = kept
     return _helpers[name]
@@ -219,7 +223,13 @@ alias.EQUIVALENT |= {
     "torch.nn._reduction": types.SimpleNamespace(get_enum=torch.nn._reduction.get_enum),
     "torch.nn.functional.grad": gw.nn.grad,
     "torch._dynamo": types.SimpleNamespace(
-        disable=alias.identity, config=alias.Missing("torch._dynamo.config")
+        disable=alias.identity, config=types.SimpleNamespace(patch=alias.identity)
+    ),
+    "torch._functorch": types.SimpleNamespace(
+        eager_transforms=types.SimpleNamespace(
+            _as_tuple=lambda thing: thing if isinstance(thing, tuple) else (thing,),
+            **{name: getattr(gw.func, name) for name in gw.func.__all__},
+        )
     ),
     "torch.view_as_real_copy": lambda tensor: gw.view_as_real(tensor).clone(),
     # Loops that PyTorch's vmap warns of; ours never loops.

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gradwalk.autograd import forward_ad as forward_ad
 from gradwalk.autograd import function as function
 from gradwalk.autograd import functional as functional
+from gradwalk.autograd import grad_mode as grad_mode
 from gradwalk.autograd import graph as graph
 from gradwalk.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from gradwalk.autograd.batched_grad import grad
@@ -21,9 +23,11 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",

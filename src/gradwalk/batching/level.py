@@ -344,7 +344,11 @@ class Level(Machine):
         # Tensors in lists and dictionaries too, each with its dimension in the same place.
         flat = self.lifted(leaves(args))
         lanes = [t._array.term if hasattr(t, "_array") else t for t in flat]
-        needed = current().grad_enabled and any(getattr(a, "requires_grad", False) for a in args)
+        # By a transform inside; what is from outside stays a tensor of the transforms around.
+        needed = current().grad_enabled and any(
+            getattr(getattr(a, "_array", None), "machine", None) is self and a.requires_grad
+            for a in args
+        )
         followed = any(hasattr(getattr(a, "inner", None), "_array") for a in lanes)
         if hasattr(function, "vmap") and not needed and not keywords:
             inner = [_followed(a).inner if a.__class__ is Lanes else a for a in lanes]
@@ -359,13 +363,35 @@ class Level(Machine):
             return rebuild(made, iter(parts))
         if function.generate_vmap_rule and not (followed and self.recording):
             return NotImplemented
+        if function.generate_vmap_rule and not needed and not keywords and len(flat) == len(args):
+            return self._function_on_all(function, lanes)
         name = function.__name__
         raise refused(
             f"{name}, an autograd.Function, has no rule for batched tensors here.",
             f"generate_vmap_rule = True in {name}, if its forward and backward are made of "
-            "operations on tensors and only transforms inside the vmap differentiate it; or a "
-            "static method vmap(info, in_dims, *args), if only transforms around the vmap do.",
+            "operations on tensors, and transforms inside the vmap or around it differentiate it, "
+            "not both; or a static method vmap(info, in_dims, *args), if only transforms around "
+            "the vmap do.",
         )
+
+    def _function_on_all(self, function: Any, lanes: Sequence[Any]) -> Any:
+        """A custom Function that a transform around the vmap differentiates."""
+        from gradwalk.batching.custom_functions import (
+            on_all_samples,  # made of vmaps, and so of levels
+        )
+
+        given = [_followed(a).inner if a.__class__ is Lanes else a for a in lanes]
+        dims = [0 if a.__class__ is Lanes and a.batched else None for a in lanes]
+        switch(level=self.outer)
+        try:
+            if 0 in dims:
+                made, outputs = on_all_samples(function, given, dims, self.randomness)
+            else:
+                made = outputs = function.apply(*given)
+        finally:
+            switch(level=self)
+        dim = 0 if 0 in dims else None
+        return rebuild(made, iter([self._rewrapped(t, dim) for t in leaves(outputs)]))
 
     def _rewrapped(self, tensor: Any, dim: int | None) -> Any:
         """A tensor that has its samples along `dim` as a tensor of this vmap."""

@@ -75,18 +75,23 @@ def vmap(
         outer = current().level
         level = Level(size, randomness, outer)
         inside = [_batched(level, t, d) for t, d in zip(tensors, dims, strict=True)]
+        arrays: list[Any] = [getattr(stand_in, "_array", None) for stand_in in inside]
         switch(level=level)
         try:
             result = function(*rebuild(args, iter(inside)), **keywords)
             out = flat_out_dims(f"vmap({name}): out_dims", out_dims, result)
-            mapped = {id(s): (t, d) for s, t, d in zip(inside, tensors, dims, strict=True)}
+            mapped = {  # but for those that the function gave another shape in place
+                id(stand_in): (tensor, dim)
+                for stand_in, array, tensor, dim in zip(inside, arrays, tensors, dims, strict=True)
+                if getattr(stand_in, "_array", None) is array
+            }
             made = []
             for r, d in zip(leaves(result), out, strict=True):
                 given = _given(r, d, mapped)
                 made.append(_outside(name, level, r, d) if given is None else given)
-            for tensor, dim, stand_in in zip(tensors, dims, inside, strict=True):
-                if dim is not None and stand_in._array.version:  # the function changed it in place
-                    tensor.copy_(from_front(_every(stand_in._array.term, size), dim))
+            for tensor, dim, array in zip(tensors, dims, arrays, strict=True):
+                if dim is not None and array.version:  # the function changed it in place
+                    tensor.copy_(from_front(_every(array.term, size), dim))
         finally:
             switch(level=outer)
         return rebuild(result, iter(made))

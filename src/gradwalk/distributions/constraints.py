@@ -10,7 +10,7 @@ tensor([ True, False])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradwalk as gw
@@ -26,10 +26,14 @@ class Constraint:
         *,
         event_dim: int = 0,
         is_discrete: bool = False,
+        kind: str = "",
+        **facts: Any,
     ) -> None:
         self.words = words
         self.event_dim = event_dim
         self.is_discrete = is_discrete
+        self.kind = kind  # of sets that numbers are brought to in one way (constraint_registry.py)
+        vars(self).update(facts)  # PyTorch's attributes, such as lower_bound
         if check is not None:
             self.check = check  # type: ignore[assignment, method-assign]
 
@@ -41,71 +45,158 @@ class Constraint:
         return self.words or type(self).__name__
 
 
-def greater_than(lower_bound: Any) -> Constraint:
+class greater_than(Constraint):
     """Numbers above a bound."""
-    return Constraint(f"above {_shown(lower_bound)}", lambda x: x > lower_bound)
+
+    def __init__(self, lower_bound: Any) -> None:
+        super().__init__(
+            f"above {_shown(lower_bound)}",
+            lambda x: x > lower_bound,
+            kind="above",
+            lower_bound=lower_bound,
+        )
 
 
-def greater_than_eq(lower_bound: Any) -> Constraint:
+class greater_than_eq(Constraint):
     """Numbers at or above a bound."""
-    return Constraint(f"at least {_shown(lower_bound)}", lambda x: x >= lower_bound)
+
+    def __init__(self, lower_bound: Any) -> None:
+        super().__init__(
+            f"at least {_shown(lower_bound)}",
+            lambda x: x >= lower_bound,
+            kind="above",
+            lower_bound=lower_bound,
+        )
 
 
-def less_than(upper_bound: Any) -> Constraint:
+class less_than(Constraint):
     """Numbers below a bound."""
-    return Constraint(f"below {_shown(upper_bound)}", lambda x: x < upper_bound)
+
+    def __init__(self, upper_bound: Any) -> None:
+        super().__init__(
+            f"below {_shown(upper_bound)}",
+            lambda x: x < upper_bound,
+            kind="below",
+            upper_bound=upper_bound,
+        )
 
 
-def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class interval(Constraint):
     """Numbers from one bound to another, with both."""
-    return Constraint(
-        f"from {_shown(lower_bound)} to {_shown(upper_bound)}",
-        lambda x: (x >= lower_bound) & (x <= upper_bound),
-    )
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        super().__init__(
+            f"from {_shown(lower_bound)} to {_shown(upper_bound)}",
+            lambda x: (x >= lower_bound) & (x <= upper_bound),
+            kind="between",
+            lower_bound=lower_bound,
+            upper_bound=upper_bound,
+        )
 
 
-def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class half_open_interval(Constraint):
     """Numbers from one bound to another, without the second."""
-    return Constraint(
-        f"from {_shown(lower_bound)} to below {_shown(upper_bound)}",
-        lambda x: (x >= lower_bound) & (x < upper_bound),
-    )
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        super().__init__(
+            f"from {_shown(lower_bound)} to below {_shown(upper_bound)}",
+            lambda x: (x >= lower_bound) & (x < upper_bound),
+            kind="between",
+            lower_bound=lower_bound,
+            upper_bound=upper_bound,
+        )
 
 
-def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class integer_interval(Constraint):
     """Whole numbers from one bound to another, with both."""
-    return Constraint(
-        f"a whole number from {_shown(lower_bound)} to {_shown(upper_bound)}",
-        lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound),
-        is_discrete=True,
-    )
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        super().__init__(
+            f"a whole number from {_shown(lower_bound)} to {_shown(upper_bound)}",
+            lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound),
+            is_discrete=True,
+            lower_bound=lower_bound,
+            upper_bound=upper_bound,
+        )
 
 
-def independent(base_constraint: Constraint, reinterpreted_batch_ndims: int) -> Constraint:
+class independent(Constraint):
     """A constraint that holds where it holds for all elements of the last dimensions."""
 
-    def check(value: Any) -> Any:
-        inside = base_constraint.check(value)
-        for _ in range(reinterpreted_batch_ndims):
-            inside = inside.all(-1)
-        return inside
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
 
-    return Constraint(
-        f"{base_constraint} in the last {reinterpreted_batch_ndims} dimension(s)",
-        check,
-        event_dim=base_constraint.event_dim + reinterpreted_batch_ndims,
-        is_discrete=base_constraint.is_discrete,
-    )
+        def check(value: Any) -> Any:
+            inside = base_constraint.check(value)
+            for _ in range(reinterpreted_batch_ndims):
+                inside = inside.all(-1)
+            return inside
+
+        super().__init__(
+            f"{base_constraint} in the last {reinterpreted_batch_ndims} dimension(s)",
+            check,
+            event_dim=base_constraint.event_dim + reinterpreted_batch_ndims,
+            is_discrete=base_constraint.is_discrete,
+            kind="independent",
+            base_constraint=base_constraint,
+            reinterpreted_batch_ndims=reinterpreted_batch_ndims,
+        )
 
 
-def multinomial(upper_bound: Any) -> Constraint:
+class cat(Constraint):
+    """Parts along a dimension, of these lengths (1 each), with a constraint each."""
+
+    def __init__(
+        self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
+    ) -> None:
+        sizes = [1] * len(cseq) if lengths is None else list(lengths)
+
+        def check(value: Any) -> Any:
+            parts = zip(cseq, value.split(sizes, dim), strict=True)
+            return gw.cat([one.check(part) for one, part in parts], dim)
+
+        super().__init__(
+            f"parts along dimension {dim}: {', '.join(map(str, cseq))}",
+            check,
+            event_dim=max((one.event_dim for one in cseq), default=0),
+            is_discrete=any(one.is_discrete for one in cseq),
+            kind="cat",
+            cseq=list(cseq),
+            dim=dim,
+            lengths=sizes,
+        )
+
+
+class stack(Constraint):
+    """Slices along a dimension, with a constraint each."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+
+        def check(value: Any) -> Any:
+            parts = zip(cseq, value.unbind(dim), strict=True)
+            return gw.stack([one.check(part) for one, part in parts], dim)
+
+        dims = max((one.event_dim for one in cseq), default=0)
+        super().__init__(
+            f"slices along dimension {dim}: {', '.join(map(str, cseq))}",
+            check,
+            event_dim=dims + (dim + dims < 0),  # the slices themselves, if counted from the end
+            is_discrete=any(one.is_discrete for one in cseq),
+            kind="stack",
+            cseq=list(cseq),
+            dim=dim,
+        )
+
+
+class multinomial(Constraint):
     """Vectors of counts that sum to a number."""
-    return Constraint(
-        f"counts that sum to {_shown(upper_bound)}",
-        lambda x: ((x % 1 == 0) & (x >= 0)).all(-1) & (x.sum(-1) == upper_bound),
-        event_dim=1,
-        is_discrete=True,
-    )
+
+    def __init__(self, upper_bound: Any) -> None:
+        super().__init__(
+            f"counts that sum to {_shown(upper_bound)}",
+            lambda x: ((x % 1 == 0) & (x >= 0)).all(-1) & (x.sum(-1) == upper_bound),
+            event_dim=1,
+            is_discrete=True,
+        )
 
 
 def _shown(bound: Any) -> str:
@@ -122,9 +213,26 @@ def _is_lower_cholesky(x: Any) -> Any:
     return (x.tril() == x).flatten(-2).all(-1) & (x.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
+def _is_square(x: Any) -> Any:
+    return gw.full(x.shape[:-2], x.shape[-2] == x.shape[-1], dtype=gw.bool, device=x.device)
+
+
+def _is_symmetric(x: Any) -> Any:
+    return gw.isclose(x, x.mT, atol=1e-6).flatten(-2).all(-1)
+
+
 def _is_positive_definite(x: Any) -> Any:
-    symmetric = gw.isclose(x, x.mT, atol=1e-6).flatten(-2).all(-1)
-    return symmetric & (gw.linalg.eigvalsh((x + x.mT) / 2) > 0).all(-1)
+    return _is_symmetric(x) & (gw.linalg.eigvalsh((x + x.mT) / 2) > 0).all(-1)
+
+
+def _is_positive_semidefinite(x: Any) -> Any:
+    return _is_symmetric(x) & (gw.linalg.eigvalsh((x + x.mT) / 2) >= -1e-6).all(-1)
+
+
+def _is_corr_cholesky(x: Any) -> Any:
+    rounding = 10 * x.shape[-1] * float(gw.finfo(x.dtype).eps)
+    unit = ((gw.linalg.norm(x, dim=-1) - 1).abs() < rounding).all(-1)
+    return _is_lower_cholesky(x) & unit
 
 
 dependent = Constraint("dependent on parameters")
@@ -141,15 +249,35 @@ nonnegative_integer = Constraint(
 positive_integer = Constraint(
     "a whole number of at least 1", lambda x: (x % 1 == 0) & (x >= 1), is_discrete=True
 )
-real = Constraint("a real number, not NaN", lambda x: x == x)
+real = Constraint("a real number, not NaN", lambda x: x == x, kind="real")
 real_vector = independent(real, 1)
 positive = greater_than(0.0)
 nonnegative = greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
-simplex = Constraint("probabilities that sum to 1", _is_simplex, event_dim=1)
+simplex = Constraint("probabilities that sum to 1", _is_simplex, event_dim=1, kind="simplex")
 lower_cholesky = Constraint(
-    "a lower triangular matrix with a positive diagonal", _is_lower_cholesky, event_dim=2
+    "a lower triangular matrix with a positive diagonal",
+    _is_lower_cholesky,
+    event_dim=2,
+    kind="lower_cholesky",
+)
+corr_cholesky = Constraint(
+    "a lower triangular matrix with a positive diagonal and rows of length 1",
+    _is_corr_cholesky,
+    event_dim=2,
+    kind="corr_cholesky",
+)
+square = Constraint("a square matrix", _is_square, event_dim=2)
+symmetric = Constraint("a symmetric matrix", _is_symmetric, event_dim=2)
+positive_semidefinite = Constraint(
+    "a symmetric matrix without negative eigenvalues",
+    _is_positive_semidefinite,
+    event_dim=2,
+    kind="positive_definite",
 )
 positive_definite = Constraint(
-    "a symmetric matrix with positive eigenvalues", _is_positive_definite, event_dim=2
+    "a symmetric matrix with positive eigenvalues",
+    _is_positive_definite,
+    event_dim=2,
+    kind="positive_definite",
 )

@@ -39,15 +39,35 @@ class TransformedDistribution(Distribution):
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(transform, Transform) for transform in self.transforms):
             raise ValueError("TransformedDistribution takes a Transform or a list of them")
-        together = self._whole.event_dim - len(base_distribution.event_shape)
+        whole, of_base = self._whole, len(base_distribution.event_shape)
+        shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
+        if len(shape) < whole.event_dim:
+            raise ValueError(
+                f"the transforms are of {whole.event_dim} dimensions, and a draw has {len(shape)}"
+            )
+        forward = whole.forward_shape(shape)
+        needed = whole.inverse_shape(forward)
+        if needed != shape:  # each result has a draw of its own
+            base_distribution = base_distribution.expand(needed[: len(needed) - of_base])
+        together = whole.event_dim - of_base
         if together > 0:  # a transform of vectors makes one draw of what were several
             base_distribution = Independent(base_distribution, together)
         self.base_dist = base_distribution
         self.has_rsample = base_distribution.has_rsample
-        batch = len(base_distribution.batch_shape)
-        shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
-        shape = self._whole.forward_shape(shape)
-        super().__init__(shape[:batch], shape[batch:], validate_args)
+        dims = max(
+            whole.codomain.event_dim, of_base + whole.codomain.event_dim - whole.domain.event_dim
+        )
+        cut = len(forward) - dims
+        super().__init__(forward[:cut], forward[cut:], validate_args)
+
+    @property
+    def support(self) -> Any:
+        """Where the transforms lead."""
+        if not self.transforms:
+            return self.base_dist.support
+        found = self.transforms[-1].codomain
+        more = len(self._event_shape) - found.event_dim
+        return constraints.independent(found, more) if more > 0 else found
 
     @property
     def _whole(self) -> ComposeTransform:
@@ -55,7 +75,9 @@ class TransformedDistribution(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
         new = super().expand(batch_shape)
-        new.base_dist = self.base_dist.expand(batch_shape)
+        shape = self._whole.inverse_shape((*batch_shape, *self.event_shape))
+        cut = len(shape) - len(self.base_dist.event_shape)
+        new.base_dist = self.base_dist.expand(shape[:cut])
         return new
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -68,10 +90,13 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        x = self._whole._inverse(value)
-        slope = self._whole.log_abs_det_jacobian(x, value)
-        others = len(self._event_shape) - self._whole.event_dim
-        return self.base_dist.log_prob(x) - sum_rightmost(slope, others)
+        whole = self._whole
+        x = whole._inverse(value)
+        slope = whole.log_abs_det_jacobian(x, value)
+        others = len(self._event_shape) - whole.codomain.event_dim
+        chance = self.base_dist.log_prob(x)
+        beyond = others + whole.event_dim - len(self.base_dist.event_shape)
+        return sum_rightmost(chance, beyond) - sum_rightmost(slope, others)
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.hooks import Wrap, run_after, run_before, run_hooks
+from gradwalk.engine.modes import dual_level
 from gradwalk.engine.pull import pull
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
@@ -42,6 +43,7 @@ def walk(
     order = inputs_first([node for node, _, _ in roots], stop)
     needed = None if wanted is None else _leading_to(set(wanted), order)
     ends = stop if wanted is None else stop | set(wanted)  # sets: == on tensors is elementwise
+    retain = retain or dual_level.get() is not None  # tangents are pushed over the graph later
     freed = Freed(*caller())
     grads: dict[Any, Any] = {}
     ours: set[Any] = set()

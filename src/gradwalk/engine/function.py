@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
-from gradwalk.engine.errors import AutogradError, made_at, wrong_gradient_shape
+from gradwalk.engine.errors import AutogradError, made_at, name_of, wrong_gradient_shape
 from gradwalk.engine.hooks import read_only
 from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.node import Node
@@ -26,7 +26,9 @@ class Context:
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
         self._to_save: tuple[Any, ...] = ()
+        self._for_forward: tuple[Any, ...] | None = None
         self._flat: set[int] = set()
+        self._dirty: set[int] = set()
         self._materialize = True
         self._restore: Callable[[], tuple[Any, ...]] | None = None
 
@@ -39,16 +41,22 @@ class Context:
         """What `save_for_backward` kept."""
         return self._to_save if self._restore is None else self._restore()
 
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """PyTorch's older name of `saved_tensors`."""
+        return self.saved_tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for `jvp`, which also reads them as `saved_tensors`."""
+        self._for_forward = tensors
+
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare outputs that have no gradient."""
         self._flat |= {id(o) for o in outputs}
 
     def mark_dirty(self, *inputs: Any) -> None:
-        """PyTorch's declaration of inputs changed in place; raises, because it is not supported."""
-        raise NotImplementedError(
-            "mark_dirty: a Function here must not change its inputs in place. Fix: compute on a "
-            ".clone() and return that."
-        )
+        """Declare inputs that forward changes in place and returns: they go on as its results."""
+        self._dirty |= {id(i) for i in inputs}
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether unused outputs give zeros (the default) or None to backward."""
@@ -100,6 +108,37 @@ class _FunctionOp:
             )
         return [self._checked(node, i, c, graph) for i, c in enumerate(listed)]
 
+    @property
+    def pushes(self) -> bool:
+        """Whether the class says itself how its outputs move."""
+        return self.function.jvp is not Function.jvp
+
+    def push(self, node: Any, tangents: list[Any]) -> list[Any]:
+        """Run the user's jvp: the tangents of the outputs from those of the inputs."""
+        context, moving = self.context, list(tangents)
+        for place, meta in enumerate(node.metas):
+            if moving[place] is None and meta is not None and context._materialize:
+                shape, dtype = meta
+                moving[place] = gradients.wrap(filled(shape, dtype, 0))
+        context._restore = functools.partial(_restore, node, forward=True)
+        try:
+            result = self.function.jvp(context, *moving)
+        finally:
+            context._restore = None
+        moved = list(result) if isinstance(result, (tuple, list)) else [result]
+        for place, (tangent, (shape, _)) in enumerate(zip(moved, node.out_metas, strict=False)):
+            if tangent is not None and tuple(tangent.shape) != shape:
+                raise AutogradError(
+                    f"{self.name}.jvp returned a tangent of shape {tuple(tangent.shape)} for "
+                    f"output {place}, which has shape {shape}.\n  made at:   {made_at(node)}"
+                )
+        if len(moved) != len(node.out_metas):
+            raise AutogradError(
+                f"{self.name}.jvp returned {len(moved)} tangent(s) for {len(node.out_metas)} "
+                f"output(s) of forward; return one each.\n  made at:   {made_at(node)}"
+            )
+        return moved
+
     def _checked(self, node: Any, position: int, contribution: Any, graph: bool) -> Any:
         if contribution is None or node.inputs[position] is None:
             return None
@@ -112,10 +151,12 @@ class _FunctionOp:
         return turned(contribution if graph else contribution._array)
 
 
-def _restore(node: Any) -> tuple[Any, ...]:
-    """The saved tensors, tied to the graph again."""
+def _restore(node: Any, forward: bool = False) -> tuple[Any, ...]:
+    """The saved tensors, tied to the graph again; those for `jvp`, if there are any, for it."""
     saved = node.saved
     restore, arrays = saved.get("tensors", ()), saved.get("saved_tensors", ())
+    if forward and "saved_for_forward" in saved:
+        restore, arrays = saved["forward"], saved["saved_for_forward"]
     return tuple(restored(node, array) for restored, array in zip(restore, arrays, strict=True))
 
 
@@ -158,6 +199,11 @@ class Function:
         raise NotImplementedError("a Function needs a static method backward(ctx, ...)")
 
     vjp = backward  # another name for it
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """One tangent per output, from one per input. Without it, forward mode uses `backward`."""
+        raise NotImplementedError("a Function needs a static method jvp(ctx, ...)")
 
     @classmethod
     def _forward(cls, context: Context, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -233,7 +279,11 @@ class Function:
             node.saved["saved_tensors"] = tuple(
                 None if t is None else t._array for t in context._to_save
             )
-        context._to_save = ()
+        if context._for_forward is not None:
+            kept = context._for_forward
+            node.saved["forward"] = [_kept(t, args, outputs) for t in kept]
+            node.saved["saved_for_forward"] = tuple(None if t is None else t._array for t in kept)
+        context._to_save, context._for_forward = (), None
         if state.here.listener is not None:
             state.here.listener(node)
         if watcher is not None:
@@ -249,6 +299,8 @@ def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Co
     """Tie an output of forward to the node; keep anything that is not a tensor."""
     if not hasattr(output, "_array"):
         return output
+    if id(output) in context._dirty and any(output is a for a in args):
+        return _moved_on(output, index, node)
     flat = not has_gradients(output.dtype) or id(output) in context._flat
     # A new tensor: a result that is one of the inputs must not keep that input's history.
     array = output._shared() if any(output is a for a in args) else output._array
@@ -258,6 +310,22 @@ def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Co
             base = argument if argument._view is None else argument._view.base
             lock = f"it was made inside {node.op.name}.forward"
             tensor._view = View(base, base._node, (), lock)
+    return tensor
+
+
+def _moved_on(tensor: Any, index: int, node: Any) -> Any:
+    """An input that forward changed in place, with the history of a result."""
+    if tensor._requires_grad and tensor._node is None:
+        raise AutogradError(
+            f"{node.op.name}.forward changed {name_of(tensor)} in place, a leaf that requires a "
+            "gradient: its old value is what the gradient belongs to.\nFix: .clone() it first."
+        )
+    if tensor._view is not None:
+        raise NotImplementedError(
+            f"mark_dirty: {name_of(tensor)}, which {node.op.name}.forward changed in place, shares "
+            "memory with another tensor.\nFix: .clone() it first."
+        )
+    tensor._node, tensor._index = node, index
     return tensor
 
 

@@ -43,8 +43,9 @@ def _through(node: Any, arriving: list[Any]) -> Sequence[Any]:
     """The tangents of a node's outputs from those of its inputs."""
     op = node.op
     saved = saved_of(node)
-    if not isinstance(op, Op):
-        return _transposed(node, arriving)
+    if not isinstance(op, Op):  # a custom Function
+        pushes = getattr(op, "pushes", False)
+        return op.push(node, arriving) if pushes else _transposed(node, arriving)
     if op.array_only:
         return _through_expansion(node, saved, arriving)
     operands = {name: tied(node, name, value, gradients.wrap) for name, value in saved.items()}
@@ -91,9 +92,12 @@ def _in_place_of_inputs(
             held = operands[name]
             args.append(held[position - len(op.inputs) + 1] if tail else held)
         else:
-            meta = None if node.metas is None else node.metas[position]
-            shape, dtype = meta or (operands[f"{name}_shape"][position], node.out_metas[0][1])
             beside = next(t for t in tangents if t is not None)._array
+            meta = None if node.metas is None else node.metas[position]
+            if meta is None:  # one that needs no gradient; an op without its shape broadcasts
+                shapes = operands.get(f"{name}_shape")
+                meta = node.shape if shapes is None else shapes[position], beside.dtype
+            shape, dtype = meta
             args.append(gradients.wrap(filled(shape, dtype, 0, beside)))
     return args
 

@@ -172,6 +172,10 @@ def is_grad_enabled() -> bool:
     return state.here.grad_enabled
 
 
+# The tensors that forward mode follows here (autograd/forward_ad.py), if any: it needs the graph.
+dual_level: contextvars.ContextVar[Any] = contextvars.ContextVar("dual_level", default=None)
+
+
 # The modes that a context is inside, innermost first: (mode, the modes before, those inside, the
 # next one out). Kept by context, because one `no_grad()` may be entered in several at once.
 Entered = tuple[Any, Modes, Modes, Any]
@@ -216,7 +220,9 @@ class _GradMode:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         def again() -> _GradMode:
-            mode = _GradMode()  # one per call: calls may nest, in several threads
+            # One per call: calls may nest, in several threads.
+            kind = inference_mode if isinstance(self, inference_mode) else _GradMode
+            mode = object.__new__(kind)
             mode.mode = self.mode
             return mode
 
@@ -334,3 +340,19 @@ class inference_mode(_GradMode):
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = not mode
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this is inside `inference_mode`.
+
+    >>> import gradwalk as gw
+    >>> with gw.inference_mode():
+    ...     gw.is_inference_mode_enabled()
+    True
+    """
+    entered = _entered.get()
+    while entered is not None:
+        mode, _, _, entered = entered
+        if isinstance(mode, inference_mode):
+            return not mode.mode
+    return False

@@ -34,7 +34,8 @@ class _TransformRun:
     """One run of a function on stand-ins: its outputs, and how to differentiate them."""
 
     def __init__(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any],
-                 argnums: tuple[int, ...], has_aux: bool) -> None:  # fmt: skip
+                 argnums: tuple[int, ...], has_aux: bool, *, forward: bool = False,
+                 ) -> None:  # fmt: skip
         recording = state.here.grad_enabled  # inside no_grad nothing is tied to the outer graph
         if len({number % len(args) for number in argnums if args}) != len(argnums):
             raise ValueError(f"argnums {argnums} names one of {len(args)} argument(s) twice")
@@ -43,6 +44,12 @@ class _TransformRun:
             for number in argnums:
                 arguments[number] = mapped(lambda t: _stand_in(t, recording), _at(args, number))
             self.inputs = [t for number in argnums for t in leaves(arguments[number])]
+            self.starts = self.inputs
+            if forward:  # which follows the function also where it changes an argument
+                for number in argnums:
+                    arguments[number] = mapped(changeable, arguments[number])
+                moving = [t for number in argnums for t in leaves(arguments[number])]
+                self.starts = [gradients.wrap(t._array, t.grad_fn, t._index) for t in moving]
             result = function(*arguments, **keywords)
         self.aux = None
         if has_aux:
@@ -90,7 +97,7 @@ class _TransformRun:
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangents of the inputs to tangents of the outputs, zeros where nothing arrives."""
         with enable_grad(), np.errstate(all="ignore"):
-            moved = push(self.outputs, self.inputs, tangents)
+            moved = push(self.outputs, self.starts, tangents)
         tied = state.here.grad_enabled and any(t.requires_grad for t in tangents)
         keep = self.graph or tied
         return [
@@ -140,6 +147,17 @@ def _stand_in(argument: Any, recording: bool) -> Any:
     fresh.code, fresh.position, fresh.label = argument.code, argument.position, argument.label
     fresh.requires_grad = True  # raises for integers
     return fresh
+
+
+def changeable(stand_in: Any) -> Any:
+    """A stand-in that may be changed in place: not the leaf itself, whose old value a gradient
+    would belong to. One that is tied to a graph outside stays as it is."""
+    if stand_in._node is not None:
+        return stand_in
+    tensor = alias(stand_in)
+    tensor._view = None
+    tensor._keeps_layout = True  # on the memory of the argument
+    return tensor
 
 
 def _released(tensor: Any) -> Any:
@@ -243,7 +261,8 @@ def jvp(
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp takes tuples: jvp(f, (x,), (direction,))")
-    run = _TransformRun(function, tuple(primals), {}, tuple(range(len(primals))), has_aux)
+    numbers = tuple(range(len(primals)))
+    run = _TransformRun(function, tuple(primals), {}, numbers, has_aux, forward=True)
     if not run.inputs or not run.outputs:
         raise ValueError("jvp: the function takes and returns at least one tensor")
     listed = _matching("tangent", leaves(tangents), run.inputs)

@@ -40,7 +40,7 @@ class _Numbered(Module):
 
     def _part(self, places: slice) -> Self:
         """A new container of some of the values."""
-        return type(self)(list(self)[places])  # type: ignore[call-arg]
+        return type(self)(list(self)[places])
 
     def __iadd__(self, other: Iterable[Any]) -> Self:
         return self.extend(other)
@@ -343,9 +343,33 @@ class ParameterDict(_Keyed):
         del self._keys[key]
         return value
 
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the value that was added last; return it with its name."""
+        key = next(reversed(self))
+        return key, self.pop(key)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a name; `default` is added if there is none."""
+        if key not in self._keys:
+            self[key] = default
+        return self[key]
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Another dictionary, with one value for all names."""
+        return ParameterDict((key, default) for key in keys)
+
     def copy(self) -> ParameterDict:
         """Another dictionary of the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        joined = self.copy()
+        joined.update(other)
+        return joined
+
+    def __ior__(self, other: ParameterDict) -> Self:
+        self.update(other)
+        return self
 
     def update(self, parameters: Any) -> None:
         """Add values by name; a plain dict is added in sorted order, as in PyTorch."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +22,8 @@ def functional_call(
 ) -> Any:
     """The result of a module whose parameters and buffers are the given tensors, by dotted name.
 
-    Those that are not given keep their own, unless `strict`. With `tie_weights` a tensor also
+    Those that are not given keep their own, unless `strict`. A name that the module does not have
+    becomes an attribute during the call, with a warning. With `tie_weights` a tensor also
     stands for the other names of a tied parameter. What the module assigns to a name, as
     `self.mean = self.mean + 1`, is put into the given dict; the module keeps its own.
 
@@ -65,23 +67,19 @@ def _swapped(
         if place is not None:
             places[name] = place
     known = {name: register[key] for name, (_, register, key) in places.items()}
-    unknown = given.keys() - known.keys()
+    unknown = {name: given[name] for name in given.keys() - known.keys()}
+    given = {name: tensor for name, tensor in given.items() if name in known}
     if tie:
-        given = _tied(known, {n: t for n, t in given.items() if n in known})
+        given = _tied(known, given)
     missing = known.keys() - given.keys() if strict else set()
-    if unknown or missing:
-        raise RuntimeError(
-            f"functional_call of {type(module).__name__}: "
-            + "; ".join(
-                f"{what} {', '.join(sorted(names))}"
-                for what, names in (("it has no", unknown), ("missing", missing))
-                if names
-            )
-        )
+    _check_names(module, unknown, missing, strict)
     try:
         for name, tensor in given.items():
             owner, register, key = places[name]
             owner.__dict__[key] = register[key] = tensor
+        for name, tensor in unknown.items():
+            lender, key = _owner_of(module, name)
+            setattr(lender, key, tensor)
         yield
     finally:
         for name, tensor in given.items():
@@ -89,6 +87,40 @@ def _swapped(
             if owner.__dict__.get(key) is not tensor:
                 assigned[name] = owner.__dict__.get(key)
             owner.__dict__[key] = register[key] = known[name]
+        for name in unknown:
+            lender, key = _owner_of(module, name)
+            if key in vars(lender):
+                delattr(lender, key)
+
+
+def _check_names(module: Module, unknown: Collection[str], missing: Any, strict: bool) -> None:
+    """Raise for names that do not fit, or, without `strict`, warn of those that nothing may use."""
+    homeless = [name for name in unknown if _owner_of(module, name)[0] is None]
+    taken = [n for n in unknown if n not in homeless and hasattr(*_owner_of(module, n))]
+    if taken:
+        raise TypeError(
+            f"functional_call of {type(module).__name__}: {', '.join(sorted(taken))} is neither a "
+            "parameter nor a buffer"
+        )
+    found = (("it has no", unknown if strict else homeless), ("missing", missing))
+    faults = [f"{what} {', '.join(sorted(names))}" for what, names in found if names]
+    if faults:
+        raise RuntimeError(f"functional_call of {type(module).__name__}: " + "; ".join(faults))
+    if unknown:
+        warnings.warn(
+            f"functional_call of {type(module).__name__}: it has no {', '.join(sorted(unknown))}; "
+            "they are attributes during the call. strict=True makes this an error.",
+            stacklevel=5,
+        )
+
+
+def _owner_of(module: Module, name: str) -> tuple[Any, str]:
+    """The module that would have a name (None if there is none), and the last part of the name."""
+    *path, key = name.split(".")
+    owner: Module | None = module
+    for part in path:
+        owner = None if owner is None else owner._modules.get(part)
+    return owner, key
 
 
 def _owners(module: Module, path: str = "", *above: Module) -> Iterator[tuple[str, Module]]:
@@ -102,10 +134,7 @@ def _owners(module: Module, path: str = "", *above: Module) -> Iterator[tuple[st
 
 def _place(module: Module, name: str) -> tuple[Module, dict[str, Any], str] | None:
     """Where a tensor is that a module reaches in a circle, or that is a plain attribute."""
-    *path, key = name.split(".")
-    owner: Module | None = module
-    for part in path:
-        owner = None if owner is None else owner._modules.get(part)
+    owner, key = _owner_of(module, name)
     if owner is None or not hasattr(vars(owner).get(key), "_array"):
         return None
     for register in (owner._parameters, owner._buffers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,16 @@ class ForwardHook(NamedTuple):
     hook: Hook
     keywords: bool  # whether it takes the keyword arguments too
     always: bool  # whether it runs also when forward failed
+
+
+class OlderHook:
+    """A hook of `register_backward_hook`, which sees the outputs in a dictionary too."""
+
+    def __init__(self, hook: Hook) -> None:
+        self.hook = hook
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(*args)
 
 
 class ModuleHooks(Hookable):
@@ -87,7 +98,9 @@ class ModuleHooks(Hookable):
         """
         return self._add_hook("backward", hook, prepend)
 
-    register_backward_hook = register_full_backward_hook  # PyTorch's deprecated name
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """PyTorch's older hook, here `register_full_backward_hook`, also of outputs by name."""
+        return self._add_hook("backward", OlderHook(hook))
 
     def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before `state_dict` reads the module."""
@@ -212,9 +225,11 @@ class _Gates:
         return tuple(_behind(args, self.positions, self._inputs_done, True))
 
     def leave(self, out: Any) -> Any:
-        """The outputs, behind a gate."""
+        """The outputs, behind a gate; for older hooks also the values of a dictionary."""
         several = isinstance(out, (tuple, list))
-        outputs = out if several else (out,)
+        older = any(isinstance(hook, OlderHook) for hook in self.module._hooks_of("backward"))
+        named = older and isinstance(out, dict)
+        outputs = out if several else list(out.values()) if named else (out,)
         positions = _needing(outputs)
         if positions is None:
             return out
@@ -227,6 +242,10 @@ class _Gates:
             return tuple(arrived[i] for i in positions)
 
         listed = _behind(outputs, positions, done, False)
+        if named:
+            gated = copy.copy(out)
+            gated.update(zip(out, listed, strict=True))
+            return gated
         if not several:
             return listed[0]
         return type(out)(*listed) if hasattr(out, "_fields") else type(out)(listed)

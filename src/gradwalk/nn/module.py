@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
-
-import numpy as np
 
 from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.guest_loaders import loaders
@@ -15,14 +14,13 @@ from gradwalk.engine.hooks import changes as changes
 from gradwalk.engine.modes import state
 from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
+from gradwalk.nn.conversions import ModuleConversions
 from gradwalk.nn.parameter import BUFFERS, Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
-from gradwalk.ops.core.dtypes import bfloat16, has_gradients, is_floating
-from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.tensor import Tensor
 
 
-class Module(_hooks.ModuleHooks):
+class Module(ModuleConversions, _hooks.ModuleHooks):
     """A part of a model: parameters, buffers and submodules, registered on assignment.
 
     A subclass calls `super().__init__()` first, assigns its pieces, and writes `forward`.
@@ -52,8 +50,16 @@ class Module(_hooks.ModuleHooks):
 
     training: bool
     _version: int = 1  # of the format of a state dict; a subclass counts it up
+    # Whether `__init__` hands its arguments on to the class behind Module, of several bases.
+    call_super_init: bool = False
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        if (args or keywords) and not self.call_super_init:
+            given = ", ".join([*(type(arg).__name__ for arg in args), *keywords])
+            raise TypeError(
+                f"Module.__init__() takes no arguments, but {type(self).__name__} passes {given}. "
+                "Fix: call super().__init__() without them."
+            )
         if state.here.tracer is not None:
             state.here.tracer.makes_module(self)
         keep_freed_memory()  # a network that only predicts asks for its arrays again and again too
@@ -66,6 +72,8 @@ class Module(_hooks.ModuleHooks):
             _modules={},
             _non_persistent_buffers_set=set(),
         )
+        if self.call_super_init:
+            super().__init__(*args, **keywords)
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
         """Compute the result; subclasses write it."""
@@ -119,13 +127,27 @@ class Module(_hooks.ModuleHooks):
         elif isinstance(value, Buffer):
             if name not in self._buffers:
                 self._forget(name)
-            self.register_buffer(name, value, value.persistent)
+            self._register_declared(name, value)
         elif name in self._buffers:
             if not isinstance(value, BUFFERS):
                 self._refuse(name, value, "buffer", "Tensor")
             known[name] = self._buffers[name] = value
         else:
             object.__setattr__(self, name, value)
+
+    def _register_declared(self, name: str, buffer: Buffer) -> None:
+        """Register an assigned Buffer; a `register_buffer` from before there were Buffers does not
+        say whether it persists."""
+        own = type(self).register_buffer
+        if own is Module.register_buffer or "persistent" in inspect.signature(own).parameters:
+            self.register_buffer(name, buffer, buffer.persistent)
+            return
+        if not buffer.persistent:
+            raise TypeError(
+                f"{type(self).__name__}.register_buffer takes no `persistent`, so '{name}' cannot "
+                "be a Buffer that is not part of the state. Fix: add the argument."
+            )
+        self.register_buffer(name, buffer)
 
     def _refuse(self, name: str, value: Any, kind: str, wanted: str) -> None:
         if value is not None:
@@ -156,6 +178,10 @@ class Module(_hooks.ModuleHooks):
                 "super().__init__()."
             )
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self) -> list[str]:
+        # Without the numbers that the modules of a Sequential have as names.
+        return [name for name in super().__dir__() if not name[:1].isdigit()]
 
     def _register(
         self, register: dict[str, Any], kind: str, wanted: Any, name: Any, value: Any
@@ -352,68 +378,11 @@ class Module(_hooks.ModuleHooks):
                 parameter.grad = parameter.grad.detach()
                 parameter.grad.zero_()
 
-    def to(self, *args: Any, **keywords: Any) -> Self:
-        """Move all parameters and buffers in place: `to("cuda")`, `to(dtype)`, `to("cuda", dtype)`,
-        `to(tensor)`. Those that are floating-point get the dtype; complex ones only a complex one.
-        """
-        dtype, where, _ = read_to(args, keywords)
-        if dtype is not None and not has_gradients(dtype):
-            raise TypeError(f"a module can only be moved to a floating-point dtype, not {dtype}")
-        changes = is_floating if dtype is None or is_floating(dtype) else has_gradients
-        return self._apply(lambda t: t.to(dtype if changes(t.dtype) else None, device=where))
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace parameters, buffers and gradients by what `fn` makes of them, modules inside
-        first. A subclass may override it."""
-        if recurse:
-            for module in Module.children(self):
-                module._apply(fn)
-        for tensor in (*self._parameters.values(), *self._buffers.values()):
-            if not isinstance(tensor, Tensor):
-                if tensor is not None:  # a sparse one
-                    tensor._hold(fn(tensor.detach()))
-                continue
-            moved = fn(tensor.detach())
-            if moved._array is tensor._array:
-                continue
-            grad, tensor._grad = tensor._grad, None
-            tensor.data = moved
-            tensor._grad = None if grad is None else fn(grad.detach())
-        return self
-
     def share_memory(self) -> Self:
         """Move all to memory that processes share; see `gradwalk.multiprocessing`."""
         for tensor in self._tensors():
             tensor.share_memory_()
         return self
-
-    def float(self) -> Self:
-        """All floating-point parameters and buffers as float32."""
-        return self.to(np.float32)
-
-    def double(self) -> Self:
-        """All floating-point parameters and buffers as float64."""
-        return self.to(np.float64)
-
-    def half(self) -> Self:
-        """All floating-point parameters and buffers as float16."""
-        return self.to(np.float16)
-
-    def bfloat16(self) -> Self:
-        """All floating-point parameters and buffers as bfloat16."""
-        return self.to(bfloat16())
-
-    def type(self, dst_type: Any) -> Self:
-        """The same as `to(dtype)`."""
-        return self.to(np.dtype(dst_type))
-
-    def cpu(self) -> Self:
-        """Move all parameters and buffers to the CPU."""
-        return self.to("cpu")
-
-    def cuda(self, device: Any = None) -> Self:
-        """Move all parameters and buffers to a GPU."""
-        return self.to("cuda" if device is None else device)
 
     # -- state -------------------------------------------------------------------------------------
 

@@ -123,16 +123,8 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
     versions = getattr(given, "_metadata", {})
     loading = Loading(given, assign)
 
-    def read_all(owner: Any, part: Loading, prefix: str) -> None:
-        local = dict(versions.get(prefix[:-1], {}))
-        owner._load_from_state_dict(part, prefix, local, strict, *keys, problems)
-        if part.was_read:  # else the module knows itself which names are its own
-            keys.unexpected_keys.extend(part.unexpected(prefix, owner._modules))
-        for name, inner in owner._modules.items():
-            if inner is not None:
-                read_all(inner, part.part(f"{prefix}{name}."), f"{prefix}{name}.")
-
-    read_all(module, loading, "")
+    # Not a function inside this one: it would be in a circle with the tensors that it reads.
+    _read_all(module, loading, "", versions, strict, keys, problems)
     excusable = any(owner._hooks_of("after_load") for owner in hooked)
     _judge(module, problems, keys, strict and not excusable, "nothing was changed")
     for write in loading.writes:
@@ -142,6 +134,26 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
             owner._run_hooks("after_load", owner, keys)
         _judge(module, [], keys, strict, "the names that fit were loaded")
     return keys
+
+
+def _read_all(
+    owner: Any,
+    part: Loading,
+    prefix: str,
+    versions: Mapping[str, Any],
+    strict: bool,
+    keys: IncompatibleKeys,
+    problems: list[str],
+) -> None:
+    """Check what belongs to a module and to those in it, and note what to write."""
+    local = dict(versions.get(prefix[:-1], {}))
+    owner._load_from_state_dict(part, prefix, local, strict, *keys, problems)
+    if part.was_read:  # else the module knows itself which names are its own
+        keys.unexpected_keys.extend(part.unexpected(prefix, owner._modules))
+    for name, inner in owner._modules.items():
+        if inner is not None:
+            start = f"{prefix}{name}."
+            _read_all(inner, part.part(start), start, versions, strict, keys, problems)
 
 
 def read(module: Any, given: Any, prefix: str, missing: list[str], problems: list[str]) -> None:

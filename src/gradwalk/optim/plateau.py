@@ -25,6 +25,7 @@ class ReduceLROnPlateau(LRScheduler):
     """
 
     _by_epoch = False  # it cannot be part of other schedules
+    _unsaved = (*LRScheduler._unsaved, "verbose")
 
     optimizer: Optimizer
     mode: str = "min"
@@ -35,6 +36,7 @@ class ReduceLROnPlateau(LRScheduler):
     cooldown: int = 0
     min_lr: Option[float | list[float]] = 0
     eps: float = 1e-8
+    verbose: bool = False  # gone from PyTorch, but programs pass it: prints a line when it lowers
 
     def _construct(  # type: ignore[override]
         self, *, optimizer: Optimizer, min_lr: float | list[float], **options: Any
@@ -70,10 +72,13 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, lowest in zip(self.optimizer.param_groups, self._lowest_rates()):
+            groups = zip(self.optimizer.param_groups, self._lowest_rates())
+            for number, (group, lowest) in enumerate(groups):
                 lr = max(group["lr"] * self.factor, lowest)
                 if group["lr"] - lr > self.eps:
                     group["lr"] = lr
+                    if self.verbose is True:  # PyTorch's default was a word
+                        print(f"epoch {self.last_epoch}: lr of group {number} is now {lr:.4g}")
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
         self._last_lr = self._rates()

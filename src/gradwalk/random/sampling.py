@@ -434,8 +434,10 @@ class RandomMethods:
         fractions = stream.uniform(me.shape, np.dtype(np.float64), 0.0, 1.0)
         if isinstance(stream, MersenneStream):
             with np.errstate(divide="ignore"):
-                return me.copy_(wrap(np.ceil(np.log(fractions) / np.log1p(-p))))
-        return me.copy_(wrap(np.floor(np.log1p(-fractions) / np.log1p(-p)) + 1))
+                trials = np.ceil(np.log(fractions) / np.log1p(-p))
+        else:
+            trials = np.floor(np.log1p(-fractions) / np.log1p(-p)) + 1
+        return me.copy_(wrap(_as_array(trials)))
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
         """Every element becomes 1 with probability p (a number, or a tensor of them), else 0."""
@@ -465,4 +467,10 @@ def _drawn(
     """Overwrite a float tensor with draw(shape, dtype), in the order in which `stream` draws."""
     target: Any = tensor
     kind = _float(name, target.dtype)
-    return target.copy_(wrap(drawn_like(target, stream, lambda size: draw(size, kind))))
+    drawn = drawn_like(target, stream, lambda size: _as_array(draw(size, kind)))
+    return target.copy_(wrap(drawn))
+
+
+def _as_array(drawn: Any) -> Any:
+    """NumPy gives a number in place of an array without dimensions."""
+    return np.asarray(drawn) if isinstance(drawn, np.generic) else drawn

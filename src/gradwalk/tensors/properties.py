@@ -141,6 +141,7 @@ class Properties:
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements between neighbours, per dimension or along one."""
+        row_major(self)
         if not self._array.size and self._array.base is None:  # NumPy has any numbers there
             strides = row_strides(self.shape)
         else:
@@ -149,6 +150,7 @@ class Properties:
 
     def data_ptr(self) -> int:
         """The address of the first element; 0 if there is none."""
+        row_major(self)
         return 0 if not self._array.size else int(self._array.__array_interface__["data"][0])
 
     # -- memory ------------------------------------------------------------------------------------
@@ -211,6 +213,7 @@ class Properties:
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in order; a format is a hint, and changes nothing."""
+        row_major(self)
         return self._array.flags.c_contiguous
 
     def is_floating_point(self) -> bool:

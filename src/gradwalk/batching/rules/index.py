@@ -128,10 +128,18 @@ def _other_axes(index: indexing.Index, rank: int) -> tuple[int, int | None]:
 
 
 def read(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
-    """getitem, and winners, which has its shape."""
+    """getitem."""
     x, *indices = args
     subscript = _subscript(attrs["index"], indices, x.ndim, size, shared=not x.batched)
     return subscript.read(op(x.inner, *subscript.arrays, index=subscript.parts))
+
+
+def mark(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
+    """winners: a write is never overwritten by one of another sample, also where the gradient that
+    it reads is the same for all of them."""
+    x, *indices = args
+    subscript = _subscript(attrs["index"], indices, x.ndim, size)
+    return subscript.read(op(spread(x, size), *subscript.arrays, index=subscript.parts))
 
 
 def put(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
@@ -219,7 +227,7 @@ def _numbered(indices: Lanes, count: int, size: int) -> Any:
 
 RULES = {
     indexing.getitem: read,
-    indexing.winners: read,
+    indexing.winners: mark,
     indexing.put: put,
     indexing.setitem: write,
     placing.extreme_at: write,

@@ -42,6 +42,7 @@ from gradwalk.inspect.mistakes.differences import (
     outputs_of,
     wrong_jacobians,
 )
+from gradwalk.inspect.mistakes.forward_check import forward_fault, known_options
 from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder
@@ -77,6 +78,9 @@ def gradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    **unused: Any,
 ) -> bool:
     """Check the gradients of `func` at `inputs` against central differences; True if they agree.
 
@@ -84,6 +88,11 @@ def gradcheck(
     be float64. `func` returns a tensor or a tuple of them. An output that needs no gradient counts
     as one whose gradient is zero. Values work too, as inputs and as outputs. Inputs are nudged in
     place (and put back), so `func` may also use them without taking them as arguments.
+
+    With `check_forward_ad`, forward mode is checked too. PyTorch's other options are accepted:
+    every element is checked whatever `fast_mode` says, and what `check_undefined_grad`,
+    `check_grad_dtypes`, `check_batched_grad`, `check_batched_forward_grad` and `masked` ask for
+    is the same for every function here.
 
     >>> import gradwalk as gw
     >>> x = gw.tensor([0.5, -2.0], dtype=gw.float64, requires_grad=True)
@@ -95,10 +104,17 @@ def gradcheck(
     >>> gw.gradcheck(lambda a, b: a * b + a, (gw.Value(2.0), gw.Value(-3.0)))
     True
     """
+    known_options("gradcheck", unused)
     given = listed(inputs)
     _require_inputs("gradcheck", given)
-    check = _Check("gradcheck", func, given, Tolerance(eps, atol, rtol), nondet_tol, (func, given))
-    return check.run(raise_exception)
+    tolerance = Tolerance(eps, atol, rtol)
+    check = _Check("gradcheck", func, given, tolerance, nondet_tol, (func, given))
+    if check_backward_ad and not check.run(raise_exception):
+        return False
+    fault = forward_fault(func, given, tolerance) if check_forward_ad else ""
+    if fault and raise_exception:
+        raise GradcheckError(f"gradcheck: {fault}")
+    return not fault
 
 
 def gradgradcheck(
@@ -111,18 +127,21 @@ def gradgradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    **unused: Any,
 ) -> bool:
     """Check second derivatives: `gradcheck` of the gradient of `func`, as our backward gives it.
 
     The gradient is taken for random weights of the outputs (the same at every call), or for
     `grad_outputs`; it is checked in the inputs and in those weights. A first derivative that is
-    wrong but differentiated rightly passes: run `gradcheck` too.
+    wrong but differentiated rightly passes: run `gradcheck` too. PyTorch's other options are
+    accepted, as there.
 
     >>> import gradwalk as gw
     >>> x = gw.tensor([0.5, -2.0], dtype=gw.float64, requires_grad=True)
     >>> gw.gradgradcheck(lambda x: gw.tanh(x) * x, x)
     True
     """
+    known_options("gradgradcheck", unused)
     given = listed(inputs)
     if any(isinstance(x, Value) for x in given):
         raise TypeError(

@@ -87,8 +87,16 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Dropout of whole channels of (batch, channels, depth, height, width)."""
-    return _by_channel(3, input, p, training, inplace)
+    """Dropout of whole channels of (batch, channels, depth, height, width).
+
+    As in PyTorch, the first of any other number of dimensions is that of the channels.
+    """
+    check_probability(p)
+    batched = input.ndim == 5
+    if not training or p == 0:
+        return input if batched or inplace else alias(input)
+    lead = 2 if batched else 1
+    return _masked(input, (*input.shape[:lead], *(1,) * (input.ndim - lead)), p, inplace)
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:

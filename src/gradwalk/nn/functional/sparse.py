@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from gradwalk.ops.linear import matmul
 from gradwalk.ops.network.softmax import without_negatives
 from gradwalk.ops.reduce.reduction import max as maximum_along
 from gradwalk.ops.reduce.reduction import sum
-from gradwalk.ops.shape.reshaping import cast, reshape, unsqueeze
+from gradwalk.ops.reduce.sorting import searchsorted
+from gradwalk.ops.shape.reshaping import cast, cat, reshape, unsqueeze
 from gradwalk.tensors import creation
 
 __all__ = ["bilinear", "embedding", "embedding_bag", "linear", "one_hot"]
@@ -49,15 +51,14 @@ def embedding(
 ) -> Any:
     """Row `input[...]` of `weight` for every element; `padding_idx` receives no gradient.
 
-    With `sparse` the gradient has the same numbers, but is a dense tensor.
+    With `sparse` the gradient has the same numbers, but is a dense tensor. With
+    `scale_grad_by_freq` that of a row is divided by how often `input` names it.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.embedding(gw.tensor([1, 0]), gw.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
-    if scale_grad_by_freq:
-        raise NotImplementedError("embedding: scale_grad_by_freq is not supported")
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight is a matrix, not of shape {tuple(weight.shape)}")
     check_indices("embedding", input, weight.shape[0])
@@ -69,7 +70,14 @@ def embedding(
         padding_idx %= count
     if max_norm is not None:
         _shrink(weight, input, max_norm, norm_type)
-    return embedding_op(weight, input, padding_idx=padding_idx)
+    rows = embedding_op(weight, input, padding_idx=padding_idx)
+    if not scale_grad_by_freq:
+        return rows
+    every = reshape(input, shape=(input.numel(),))
+    ones = rows.new_ones(input.numel())
+    times = rows.new_zeros(weight.shape[0]).index_add(0, every, ones)
+    fixed = rows.detach()
+    return fixed + (rows - fixed) / unsqueeze(times[input], -1)
 
 
 def _shrink(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
@@ -109,34 +117,55 @@ def embedding_bag(
         raise ValueError(f"embedding_bag: mode is 'sum', 'mean' or 'max', not {mode!r}")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError("embedding_bag: per_sample_weights need mode 'sum'")
+    if input.is_floating_point() and not weight.is_floating_point():
+        warnings.warn(
+            "embedding_bag takes the indices first and the weight second; they are exchanged",
+            stacklevel=2,
+        )
+        input, weight = weight, input
     if (offsets is None) != (input.ndim == 2):
         raise ValueError("embedding_bag takes rows of indices, or a vector of them and offsets")
     flat = reshape(input, shape=(input.numel(),))
     if offsets is None:
-        bags = input.shape[0]
-        of = np.repeat(np.arange(bags), input.shape[1])
+        starts = creation.arange(0, flat.shape[0], max(input.shape[1], 1), device=flat.device)
+        starts = starts if input.shape[1] else creation.zeros(input.shape[0], dtype=int64)
     else:
         starts = offsets[:-1] if include_last_offset else offsets
-        bags = starts.shape[0]
-        of = sum(cast(unsqueeze(starts, 0) <= np.arange(len(flat))[:, None], dtype=int64), 1) - 1
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
-    # (bags, indices): which indices are in which bag
-    member = unsqueeze(creation.as_tensor(of), 0) == np.arange(bags)[:, None]
-    if padding_idx is not None:
-        member = member & (flat != padding_idx % weight.shape[0])
+    kept = None if padding_idx is None else flat != padding_idx % weight.shape[0]
     if mode == "max":
-        each = where(unsqueeze(member, 2), unsqueeze(rows, 0), -math.inf)
-        some = sum(cast(member, dtype=int64), 1, keepdim=True) > 0
-        return (
-            where(some, maximum_along(each, 1)[0], 0.0)
-            if len(flat)
-            else rows.new_zeros(bags, weight.shape[1])
-        )
-    shares = cast(member, dtype=rows.dtype)
+        return _largest_of_bags(rows, starts, kept)
+    shares = creation.ones(flat.shape[0], dtype=rows.dtype, device=rows.device)
     if per_sample_weights is not None:
-        shares = shares * reshape(per_sample_weights, shape=(1, flat.shape[0]))
-    total = matmul.matmul(shares, rows)
-    return total if mode == "sum" else total / clip(sum(shares, 1, keepdim=True), min=1)
+        shares = reshape(per_sample_weights, shape=tuple(flat.shape))
+    if kept is not None:
+        shares = shares * cast(kept, dtype=shares.dtype)
+    bag_of = searchsorted(starts, creation.arange(flat.shape[0], device=flat.device), right=True)
+    totals = rows.new_zeros(starts.shape[0], weight.shape[1])
+    totals = totals.index_add(0, bag_of - 1, rows * unsqueeze(shares, 1))
+    if mode == "sum":
+        return totals
+    sizes = rows.new_zeros(starts.shape[0]).index_add(0, bag_of - 1, shares)
+    return totals / unsqueeze(clip(sizes, min=1), 1)
+
+
+def _largest_of_bags(rows: Any, starts: Any, kept: Any) -> Any:
+    """The largest number of every bag in every column, 0 of an empty one; bags are consecutive
+    rows, and those that are not `kept` do not count."""
+    count, bags = rows.shape[0], starts.shape[0]
+    if not count:
+        return rows.new_zeros(bags, rows.shape[1])
+    known = numbers_of(starts)  # of traced ones a bag may have all rows
+    longest = count if known is None else int(np.diff(known, append=count).max(initial=1))
+    places = unsqueeze(starts, 1) + creation.arange(longest, device=rows.device)
+    ends = cat([starts[1:], starts.new_full((1,), count)])
+    inside = places < unsqueeze(ends, 1)
+    places = clip(places, max=count - 1)
+    if kept is not None:
+        inside = inside & kept[places]
+    each = where(unsqueeze(inside, 2), rows[places], -math.inf)  # (bags, longest, columns)
+    some = sum(cast(inside, dtype=int64), 1, keepdim=True) > 0
+    return where(some, maximum_along(each, 1)[0], 0.0)
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:

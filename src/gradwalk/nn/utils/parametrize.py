@@ -108,10 +108,10 @@ def register_parametrization(
     if is_parametrized(module, tensor_name):
         listed, present = module.parametrizations[tensor_name], getattr(module, tensor_name)
         if not unsafe:
-            _check(lambda: parametrization(present), present, tensor_name)
-            if hasattr(parametrization, "right_inverse"):
+            value = _check(lambda: parametrization(present), present, tensor_name)
+            if hasattr(parametrization, "right_inverse"):  # of what the function may return
                 with suppress(NotImplementedError):
-                    _check(lambda: parametrization.right_inverse(present), present, tensor_name)
+                    _check(lambda: parametrization.right_inverse(value), present, tensor_name)
         listed.append(parametrization)
         listed.unsafe = listed.unsafe or unsafe
         return module
@@ -140,7 +140,7 @@ def _set_class(module: Module) -> None:
     module.__class__ = kind
 
 
-def _check(made: Callable[[], Tensor], original: Tensor, name: str) -> None:
+def _check(made: Callable[[], Tensor], original: Tensor, name: str) -> Tensor:
     with no_grad():
         value = made()
     if not isinstance(value, Tensor):
@@ -153,6 +153,7 @@ def _check(made: Callable[[], Tensor], original: Tensor, name: str) -> None:
             f"the tensor is {original.dtype} of shape {tuple(original.shape)}. "
             "Fix: pass unsafe=True if that is meant."
         )
+    return value
 
 
 def _computed(name: str) -> property:

@@ -79,7 +79,23 @@ def finfo(type: Any = None) -> FloatLimits:
     >>> gw.finfo(gw.float16).max
     65504.0
     """
-    return _limits_of(_default if type is None else np.dtype(type))
+    dtype = _default if type is None else np.dtype(type)
+    if not has_gradients(dtype):
+        raise TypeError(f"finfo is of floating-point dtypes, not of {dtype}. Fix: iinfo")
+    return _limits_of(dtype)
+
+
+def iinfo(type: Any) -> np.iinfo[Any]:
+    """The limits of an integer dtype: `max`, `min`, `bits`.
+
+    >>> import gradwalk as gw
+    >>> gw.iinfo(gw.uint8).max
+    255
+    """
+    dtype = np.dtype(type)
+    if dtype.kind not in "iu":
+        raise TypeError(f"iinfo is of integer dtypes, not of {dtype}. Fix: finfo")
+    return np.iinfo(dtype)
 
 
 @cache
