@@ -35,7 +35,10 @@ from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.utils import _C as _utils_C
+from gradwalk.utils import _dynamo as _utils_dynamo
 from gradwalk.utils import fx as _utils_fx
+from gradwalk.utils import overrides as _utils_overrides
+from gradwalk.utils import types as _utils_types
 from gradwalk.utils import serialization as _utils_serialization
 from gradwalk.utils.asserting import _assert as _assert, _check as _check
 from gradwalk import version as version
@@ -252,6 +255,11 @@ _SELDOM = (
 _C, fx, serialization = _utils_C, _utils_fx, _utils_serialization
 _sys.modules["gradwalk._C"], _sys.modules["gradwalk.fx"] = _C, fx
 _sys.modules["gradwalk.serialization"] = serialization
+_dynamo, overrides, types = _utils_dynamo, _utils_overrides, _utils_types
+_inductor, functional = _dynamo._inductor, _sys.modules[__name__]
+for _name in ("_dynamo", "functional", "overrides", "types"):
+    _sys.modules[f"gradwalk.{_name}"] = globals()[_name]
+Event, Stream = cuda.Event, cuda.Stream
 
 _loaders["einops"] = lambda: _importlib.import_module("gradwalk.einops").register()
 _loaders["kernels"] = lambda: _importlib.import_module("gradwalk.compiler.eager_kernels")
