@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import gradwalk as gw
-from gradwalk.utils import event_file, tensorboard
+from gradwalk.io import event_file
+from gradwalk.utils import tensorboard
 
 
 def test_the_checksum_is_the_published_one() -> None:

@@ -1,8 +1,10 @@
 """PyTorch's older place of `gradwalk.profiler`."""
 
-from gradwalk.profiler import profile as profile
-from gradwalk.profiler import record_function as record_function
+import importlib
+from typing import Any
 
 __all__ = ["emit_nvtx", "profile", "record_function"]
 
-emit_nvtx = profile
+_profiler: Any = importlib.import_module("gradwalk.profiler")
+profile = emit_nvtx = _profiler.profile
+record_function = _profiler.record_function

@@ -3,11 +3,11 @@ functions of one place. All scores are computed: no block is skipped."""
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from gradwalk.engine.guest_loaders import loaders
 from gradwalk.nn.functional.activation import softmax
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.linear.matmul import matmul
@@ -40,7 +40,7 @@ class AuxOutput(NamedTuple):
 
 def _over_all(function: Callable[..., Any], sizes: tuple[int, ...], *scores: Any) -> Any:
     """The function of every place (batch, head, query, key), as a tensor of these sizes."""
-    vmap = importlib.import_module("gradwalk.batching.vmap").vmap  # few programs use it
+    vmap = loaders["batching"]().vmap  # few programs use it
     first = (0,) * len(scores)
     for place in reversed(range(4)):
         places = tuple(0 if i == place else None for i in range(4))

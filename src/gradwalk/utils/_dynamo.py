@@ -15,13 +15,20 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from gradwalk.compiler import allow_in_graph as allow_in_graph
-from gradwalk.compiler import assume_constant_result as assume_constant_result
-from gradwalk.compiler import disable as disable
-from gradwalk.compiler import is_compiling as is_compiling
-from gradwalk.compiler import reset as reset
+from gradwalk.engine.guest_loaders import loaders
 
 __all__: list[str] = []
+
+_OF_THE_COMPILER = (
+    "allow_in_graph", "assume_constant_result", "disable", "is_compiling", "reset",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """PyTorch has these in `compiler` as well; it is imported when one is asked for."""
+    if name not in _OF_THE_COMPILER:
+        raise AttributeError(f"module 'gradwalk._dynamo' has no attribute {name!r}")
+    return getattr(loaders["compiler"](), name)
 
 
 class _Unset:
@@ -59,11 +66,11 @@ def optimize(*args: Any, **options: Any) -> Callable[[Any], Any]:
     return run
 
 
-def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
+def mark_dynamic(t: Any, index: Any = None, **options: Any) -> None:
     """Nothing: another shape is compiled anew."""
 
 
-maybe_mark_dynamic = mark_static = mark_unbacked = mark_dynamic
+maybe_mark_dynamic = mark_static = mark_static_address = mark_unbacked = mark_dynamic
 
 
 def graph_break(msg: str = "") -> None:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.tree import mapped
+from gradwalk.io import event_file
 from gradwalk.tensors.tensor import Tensor
-from gradwalk.utils import event_file
 
 
 def __getattr__(name: str) -> Any:
