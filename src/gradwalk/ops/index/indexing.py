@@ -76,6 +76,11 @@ def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any
     return x[tuple(first)], to_numpy_index(rest, arrays)
 
 
+def view_of(array: np.ndarray[Any, Any], index: Index) -> np.ndarray[Any, Any] | None:
+    """What an index selects, if that is a view."""
+    return array[to_numpy_index(index, ())] if _is_view(index) else None
+
+
 def from_user_index(index: Any) -> tuple[Index, list[Any]]:
     """Split the index in `x[...]` into its fixed part and its arrays, unchanged."""
     parts = _parts(index)
