@@ -91,6 +91,7 @@ LINES = """
     torch.functional.norm(x).item(), torch.types.Number is not None, torch.Event is not None
     [p.tolist() for p in torch.split_with_sizes(x, [1, 2], 1)]
     torch._dynamo.is_compiling()
+    torch.distributions.transforms._InverseTransform.__name__
     torch.profiler.ProfilerAction.RECORD.name
     callable(torch.profiler.tensorboard_trace_handler("."))
 """
@@ -283,6 +284,10 @@ def test_settings_of_the_compiler_are_kept_and_change_nothing() -> None:
     gw._dynamo.graph_break()
     for mark in (gw._dynamo.optimize("inductor"), gw._dynamo.allow_in_graph, gw._dynamo.disable):
         assert mark(len) is len
+
+
+def test_no_stream_is_captured() -> None:
+    assert not gw.cuda.is_current_stream_capturing()  # PyTorch without CUDA raises an error
 
 
 def test_the_older_place_of_the_profiler() -> None:

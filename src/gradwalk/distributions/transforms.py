@@ -54,7 +54,7 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse transform."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     def _call(self, x: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} has no _call")
@@ -70,7 +70,7 @@ class Transform:
         return f"{type(self).__name__}()"
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     def __init__(self, forward: Transform) -> None:
         super().__init__()
         self.inverse = forward

@@ -42,7 +42,7 @@ class Stamp:
     together: Together | None = None  # the group it changes with, and
     seen: int = 0  # how many of those changes are counted here
     line: tuple[CodeType | None, int] = (None, -1)  # where those are made
-    parts: tuple[Part, ...] = ()  # the latest changes of a part of the memory
+    parts: tuple[ChangedPart, ...] = ()  # the latest changes of a part of the memory
 
     def settle(self) -> None:
         """Count the changes that were noted for the group."""
@@ -54,7 +54,7 @@ class Stamp:
             self.code, self.position = self.line
 
 
-class Part:
+class ChangedPart:
     """A change of a part of some memory: when, when the one before it was, and which part.
 
     The part is kept as its address, which does not keep the memory alive.
@@ -141,7 +141,7 @@ def stamp_for(array: np.ndarray[Any, Any]) -> Stamp:
 
 
 _PARTS = 64  # how many changes of parts are kept; older ones count as changes of everything
-_MOST_WORK = 10_000  # in telling whether two parts share an element
+_MOST_WORK: Any = 10_000  # in telling whether two parts share an element
 
 
 def touch_part(
@@ -151,7 +151,7 @@ def touch_part(
     stamp = stamp_for(array)
     before = stamp.time
     now = touch_stamps((stamp,), code, position)
-    stamp.parts = (*stamp.parts[1 - _PARTS :], Part(now, before, part))
+    stamp.parts = (*stamp.parts[1 - _PARTS :], ChangedPart(now, before, part))
     return now
 
 
@@ -169,7 +169,7 @@ def changed_since(array: np.ndarray[Any, Any], time: int) -> Stamp | None:
     return None
 
 
-def _share_elements(array: np.ndarray[Any, Any], part: Part) -> bool:
+def _share_elements(array: np.ndarray[Any, Any], part: ChangedPart) -> bool:
     try:
         return np.shares_memory(array, np.asarray(part), max_work=_MOST_WORK)
     except np.exceptions.TooHardError:
