@@ -71,6 +71,29 @@ LINES = """
     [c[int] is not None for c in (torch.utils.data.Dataset, torch.utils.data.Sampler)]
     torch.utils.data.DataLoader[int] is not None, torch.utils.data.Subset[int] is not None
     list(nn.Linear(1, 1).state_dict()._metadata.items())
+    repr(nn.MultiheadAttention(4, 2)), repr(nn.TransformerEncoderLayer(4, 2, 8))
+    repr(nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)))
+    repr(nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3)))
+    repr(nn.utils.parametrizations.orthogonal(nn.Linear(2, 3)))
+    repr(nn.Linear(1, 1).load_state_dict({"x": x}, strict=False))
+    repr(nn.ReLU().load_state_dict({}))
+    nn.modules.module._IncompatibleKeys([], ["a"]).unexpected_keys
+    issubclass(nn.modules.linear.NonDynamicallyQuantizableLinear, nn.Linear)
+    len(nn.modules.transformer._get_clones(nn.Linear(1, 1), 3))
+    nn.modules.transformer._get_activation_fn("gelu")(x).tolist()
+    nn.init._no_grad_fill_(torch.zeros(2), 3.0).tolist(), nn.init._no_grad_zero_(x.clone()).tolist()
+    [torch.amp.is_autocast_available(d) for d in ("cpu", "cuda")]
+    torch.jit.wait(torch.jit.fork(len, "ab"))
+    issubclass(torch.jit.TracerWarning, Warning), torch.jit.script_if_tracing(len)([1])
+    torch.overrides.has_torch_function((x,)), torch.overrides.is_tensor_like(x)
+    torch.overrides.handle_torch_function(torch.sum, (x,), x).item()
+    torch.overrides.is_tensor_like([1])
+    torch.functional.norm(x).item(), torch.types.Number is not None, torch.Event is not None
+    [p.tolist() for p in torch.split_with_sizes(x, [1, 2], 1)]
+    torch._dynamo.is_compiling()
+    torch.distributions.transforms._InverseTransform.__name__
+    torch.profiler.ProfilerAction.RECORD.name
+    callable(torch.profiler.tensorboard_trace_handler("."))
 """
 
 
@@ -81,7 +104,7 @@ def test_a_line_means_the_same(line: str) -> None:
 
 def value_of(line: str, torch: ModuleType) -> Any:
     x = torch.tensor([[1.0, 2.0, 3.0], [6.0, 5.0, 4.0]])
-    for name in ("nn.attention", "utils.data.distributed", "utils.dlpack"):
+    for name in ("_dynamo", "nn.attention", "utils.data.distributed", "utils.dlpack"):
         importlib.import_module(f"{torch.__name__}.{name}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -108,6 +131,14 @@ def plain(value: Any) -> Any:
         "utils.data.sampler",
         "utils.hooks",
         "version",
+        "_dynamo",
+        "_dynamo.config",
+        "_inductor.config",
+        "autograd.profiler",
+        "functional",
+        "nn.attention.flex_attention",
+        "overrides",
+        "types",
     ],
 )
 def test_a_place_of_pytorchs_can_be_imported(path: str) -> None:
@@ -241,3 +272,26 @@ def works(index: int, count: int) -> None:
 
 def fails(index: int) -> None:
     raise SystemExit(3 * index)
+
+
+def test_settings_of_the_compiler_are_kept_and_change_nothing() -> None:
+    settings = importlib.import_module("gradwalk._inductor.config")
+    settings.triton.unique_kernel_names = True
+    assert settings.triton.unique_kernel_names is True and not settings.fx_graph_cache
+    with gw._dynamo.config.patch(suppress_errors=True):
+        assert not gw._dynamo.config.verbose and repr(gw._dynamo.config.verbose) == "False"
+    gw._dynamo.mark_dynamic(gw.ones(2), 0)
+    gw._dynamo.graph_break()
+    for mark in (gw._dynamo.optimize("inductor"), gw._dynamo.allow_in_graph, gw._dynamo.disable):
+        assert mark(len) is len
+
+
+def test_no_stream_is_captured() -> None:
+    assert not gw.cuda.is_current_stream_capturing()  # PyTorch without CUDA raises an error
+
+
+def test_the_older_place_of_the_profiler() -> None:
+    with gw.autograd.profiler.profile(use_cuda=False) as prof:
+        gw.ones(2).sum()
+    assert prof.events() == [] and prof.self_cpu_time_total == 0
+    assert prof.total_average().table() == prof.key_averages().table()

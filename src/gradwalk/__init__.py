@@ -36,7 +36,10 @@ from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.utils import _C as _utils_C
+from gradwalk.utils import _dynamo as _utils_dynamo
 from gradwalk.utils import fx as _utils_fx
+from gradwalk.utils import overrides as _utils_overrides
+from gradwalk.utils import types as _utils_types
 from gradwalk.utils import serialization as _utils_serialization
 from gradwalk.utils.asserting import _assert as _assert, _check as _check
 from gradwalk import version as version
@@ -221,7 +224,14 @@ __all__ += [
     "set_deterministic_debug_mode",
     "sparse_coo",
 ]
-__all__ += ["GradScaler", "OutOfMemoryError", "to_dlpack", "is_autocast_cpu_enabled"]
+__all__ += [
+    "Event",
+    "GradScaler",
+    "OutOfMemoryError",
+    "Stream",
+    "to_dlpack",
+    "is_autocast_cpu_enabled",
+]
 __all__ += ["get_autocast_cpu_dtype", "get_autocast_gpu_dtype"]
 __all__ += ["accelerator", "cpu", "func", "sparse", "sparse_coo_tensor", "spmm"]
 __all__ += ["sparse_csr", "sparse_csr_tensor"]
@@ -260,7 +270,15 @@ _SELDOM = (
 _C, fx, serialization = _utils_C, _utils_fx, _utils_serialization
 _sys.modules["gradwalk._C"], _sys.modules["gradwalk.fx"] = _C, fx
 _sys.modules["gradwalk.serialization"] = serialization
+_dynamo, overrides, types = _utils_dynamo, _utils_overrides, _utils_types
+_inductor = _dynamo._inductor
+for _name in ("_dynamo", "overrides", "types"):
+    _sys.modules[f"gradwalk.{_name}"] = globals()[_name]
+_sys.modules["gradwalk.functional"] = _sys.modules[__name__]  # where PyTorch has `einsum`, `norm`
+Event, Stream = cuda.Event, cuda.Stream
 
+_loaders["batching"] = lambda: _importlib.import_module("gradwalk.batching.vmap")
+_loaders["compiler"] = lambda: _importlib.import_module("gradwalk.compiler")
 _loaders["einops"] = lambda: _importlib.import_module("gradwalk.einops").register()
 _loaders["kernels"] = lambda: _importlib.import_module("gradwalk.compiler.eager_kernels")
 _loaders["torch"] = lambda: _importlib.import_module("gradwalk.torch.guest")
@@ -278,6 +296,8 @@ def __getattr__(name: str) -> _Any:
 
         globals()[name] = getattr(vmap, name)
         return globals()[name]
+    if name == "functional":
+        return _sys.modules[__name__]
     if name == "bfloat16":  # NumPy has it from ml_dtypes, which need not be installed
         return _bfloat16()
     if name in _SELDOM:

@@ -13,11 +13,16 @@ from gradwalk.optim.grad_scaler import GradScaler
 from gradwalk.tensors.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from gradwalk.tensors.tensor import Tensor
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 longer_paths(__name__, "autocast_mode", "grad_scaler")
 
 Method = Callable[..., Any]
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether `autocast` works on this type of device."""
+    return device_type in ("cpu", "cuda", "xla")
 
 
 def custom_fwd(

@@ -22,10 +22,15 @@ from gradwalk.nn.module import Module
 from gradwalk.ops.core.longer_paths import longer_paths as _longer_paths
 
 __all__ = [
-    "Final", "ScriptModule", "annotate", "export", "freeze", "ignore", "interface",
-    "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference", "save", "script",
-    "script_method", "trace", "unused",
+    "Final", "ScriptModule", "TracerWarning", "annotate", "export", "fork", "freeze", "ignore",
+    "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference",
+    "save", "script", "script_if_tracing", "script_method", "trace", "trace_module", "unused",
+    "wait",
 ]  # fmt: skip
+
+
+class TracerWarning(Warning):
+    """What PyTorch warns with while it traces; programs silence it by this name."""
 
 
 class ScriptModule(Module):
@@ -43,7 +48,7 @@ def trace(func: Any, *example_inputs: Any, **options: Any) -> Any:
 
 
 script_method = export = freeze = optimize_for_inference = script
-interface = _overload_method = _script_if_tracing = script
+interface = _overload_method = script_if_tracing = _script_if_tracing = script
 # What `jit.annotations` has for annotations.
 Dict, List, Optional, Tuple = typing.Dict, typing.List, typing.Optional, typing.Tuple  # noqa: UP006
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
@@ -96,6 +101,21 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     if origin is tuple and inner[-1:] != (...,):
         return len(obj) == len(inner) and all(map(isinstance, obj, inner))
     return all(isinstance(entry, inner[0]) for entry in obj)
+
+
+def trace_module(mod: Any, inputs: Any, *args: Any, **options: Any) -> Any:
+    """The module itself: its methods are not traced."""
+    return mod
+
+
+def fork(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """The result of a call, which is made at once; `wait` gives it back."""
+    return func(*args, **keywords)
+
+
+def wait(future: Any) -> Any:
+    """What `fork` computed."""
+    return future
 
 
 def save(*args: Any, **options: Any) -> NoReturn:

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Self
 
-__all__ = ["ProfilerActivity", "profile", "record_function", "schedule"]
+__all__ = [
+    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule",
+    "supported_activities", "tensorboard_trace_handler",
+]  # fmt: skip
 
 _ADVICE = "gradwalk.profiler measures nothing: run python -m cProfile -s tottime program.py"
 
@@ -20,6 +23,15 @@ class ProfilerActivity(Enum):
 
     CPU = "cpu"
     CUDA = "cuda"
+
+
+class ProfilerAction(Enum):
+    """What PyTorch's profiler can do in a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
 
 
 class profile:
@@ -51,6 +63,16 @@ class profile:
         """The profile itself, which has a `table`."""
         return self
 
+    total_average = key_averages
+    self_cpu_time_total = 0.0
+
+    def events(self) -> list[Any]:
+        """No events."""
+        return []
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Nothing."""
+
     def table(self, *args: Any, **options: Any) -> str:
         """How to measure."""
         return _ADVICE
@@ -67,3 +89,13 @@ class record_function(profile):
 def schedule(*args: Any, **options: Any) -> Callable[[int], None]:
     """When to measure: never."""
     return lambda step: None
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """What can be looked at: nothing."""
+    return set()
+
+
+def tensorboard_trace_handler(*args: Any, **options: Any) -> Callable[[profile], None]:
+    """What writes a measurement for TensorBoard: there is none."""
+    return lambda prof: None

@@ -336,3 +336,28 @@ def test_an_argument_that_gets_another_shape_in_place(name: str) -> None:
         several = result if isinstance(result, tuple) else (result,)
         found.append([(tuple(each.shape), each.tolist()) for each in several])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda table, i, j: table[i, j],
+        lambda table, i, j: table[i, :, j],
+        lambda table, i, j: table[:, i, j],
+        lambda table, i, j: table[i, None, j, 1],
+        lambda table, i, j: table[..., i, j],
+        lambda table, i, j: table[1, i, j],
+        lambda table, i, j: table[i, [1, 0]],
+        lambda table, i, j: table[:, [1, 0], j],
+        lambda table, i, j: table[i, j, [1, 0]],
+    ],
+)
+@pytest.mark.parametrize("in_dims", [(None, 0, 0), (None, 0, None)])
+def test_an_index_of_several_batched_numbers(take: Any, in_dims: Any) -> None:
+    found = []
+    for library in (gw, torch):
+        second = [1, 2] if in_dims[2] == 0 else 1
+        table = library.arange(60.0).reshape(3, 4, 5)
+        numbers = library.tensor([2, 0]), library.tensor(second)
+        found.append(library.vmap(take, in_dims=in_dims)(table, *numbers).tolist())
+    assert found[0] == found[1]

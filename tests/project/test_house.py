@@ -103,7 +103,10 @@ PUBLIC_METHODS |= {"saved_variables"}
 PUBLIC_METHODS |= {"elapsed_time", "set_epoch", "broadcast_all", "logits_to_probs"}
 PUBLIC_METHODS |= {"probs_to_logits", "flatten_parameters", "_flat_weights_names", "all_weights"}
 PUBLIC_METHODS |= {"share_memory", "key_averages", "export_chrome_trace", "is_pinned"}
-PUBLIC_METHODS |= {"record_stream", "lazy_property", "_coalesced_"}
+PUBLIC_METHODS |= {"record_stream", "lazy_property", "add_metadata", "graph_break", "_coalesced_"}
+PUBLIC_METHODS |= {"has_torch_function_unary", "has_torch_function_variadic"}
+PUBLIC_METHODS |= {"get_logdir", "add_scalars", "add_histogram", "add_images", "add_figure"}
+PUBLIC_METHODS |= {"add_hparams"}
 # What einops asks of a library.
 PUBLIC_METHODS |= {"is_appropriate_type", "to_numpy", "stack_on_zeroth_dimension", "add_axis"}
 PUBLIC_METHODS |= {"add_axes", "is_float_type", "_create_parameters", "_create_rearrange_layers"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -569,3 +571,79 @@ def test_both_parts_of_a_complex_number_become_numbers() -> None:
     for found, expected in zip(results[gw], results[torch], strict=True):
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == expected.dtype
+
+
+def unchecked_assign(library: Any) -> Any:
+    """How solvers of differential equations fill a buffer of slopes: through `.data`."""
+
+    class Assign(library.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, buffer: Any, value: Any, index: Any) -> Any:
+            ctx.index = index
+            buffer.data[index] = value
+            return buffer
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g, g[ctx.index], None
+
+    return Assign.apply
+
+
+def test_a_buffer_is_filled_through_data_while_backward_needs_its_other_elements() -> None:
+    found = []
+    for library in (gw, torch):
+        assign = unchecked_assign(library)
+        w = library.tensor([1.5, -0.5, 2.0], requires_grad=True)
+        buffer = library.zeros(3, 4)
+        for step in range(4):
+            slopes = (buffer[..., :step] * w[:, None]).sum(-1) + w.sin()
+            buffer = assign(buffer, slopes, (..., step))
+        (buffer * buffer * w[:, None]).sum().backward()
+        found.append(w.grad.numpy())
+    np.testing.assert_allclose(*found, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: y.data[:, :1].fill_(5),
+        lambda y: y.data.__setitem__((slice(None), 0), 5),
+        lambda y: (y.data[:, 1].fill_(5), y.data.mul_(2)),
+        lambda y: (y.data.mul_(2), y.data[:, 1].fill_(5)),
+        lambda y: y.data.index_fill_(1, gw.tensor([0]), 2),
+        lambda y: y.data.__setitem__(gw.tensor([0, 1]), 2),
+    ],
+)
+def test_a_change_of_what_backward_needs_is_an_error(change: Any) -> None:
+    x = gw.ones(3, 2, requires_grad=True)
+    y = x * 1
+    needed = (y[:, 0] * y[:, 0]).sum()
+    change(y)
+    with pytest.raises(gw.AutogradError, match="modified in place"):
+        needed.backward()
+
+
+def test_many_changes_of_another_part_are_not_all_remembered() -> None:
+    for times, fine in ((60, True), (70, False)):
+        x = gw.ones(3, 2, requires_grad=True)
+        y = x * 1
+        needed = (y[:, 0] * y[:, 0]).sum()
+        for step in range(times):
+            y.data[step % 3, 1] = step
+        if fine:
+            needed.backward()
+            assert x.grad.tolist() == [[2, 0]] * 3
+        else:
+            with pytest.raises(gw.AutogradError, match="modified in place"):
+                needed.backward()
+
+
+def test_noting_a_part_does_not_keep_the_memory() -> None:
+    x = gw.ones(1000)
+    x[10:] = 2
+    x[:10].fill_(3)
+    gone = weakref.ref(x._array)
+    del x
+    gc.collect()
+    assert gone() is None

@@ -73,7 +73,6 @@ PRODUCTS: dict[str, Any] = {
     "linear": lambda lib, s, x: lib.nn.functional.linear(s, x.t(), x[0]),
     "dense and": lambda lib, s, x: lib.add(lib.tensor(FULL), s, alpha=2.0) * x[:5, :1],
     "in a dense one": lambda lib, s, x: (lib.tensor(FULL) * 1).add_(s) * x[:5, :1],
-    "mul of dense": lambda lib, s, x: lib.mul(lib.tensor(FULL), s).to_dense() * x[:5, :1],
     "sparse number": lambda lib, s, x: (s * lib.tensor(2.0).double().to_sparse()) @ x,
     "log_softmax": lambda lib, s, x: lib.sparse.log_softmax(s, 1).to_dense() * x[:5, :1],
 }

@@ -1,5 +1,6 @@
 """PyTorch's `autograd` namespace: `grad`, `backward`, custom Functions, anomalies, gradcheck."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.autograd import forward_ad as forward_ad
@@ -41,9 +42,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "profiler":  # PyTorch's older place of it
-        from gradwalk import profiler
-
-        return profiler
+        return importlib.import_module("gradwalk.autograd.profiler")
     if name not in ("gradcheck", "gradgradcheck"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from gradwalk.inspect.mistakes import gradcheck  # training needs no checker

@@ -7,7 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from gradwalk.cuda import amp as amp
-from gradwalk.cuda.streams import Event, Stream, current_stream, stream, synchronize
+from gradwalk.cuda.streams import (
+    Event,
+    Stream,
+    current_stream,
+    is_current_stream_capturing,
+    stream,
+    synchronize,
+)
 from gradwalk.engine.guest_loaders import loaders
 from gradwalk.random.generator import get_rng_state as _state
 from gradwalk.random.generator import set_rng_state as _set_state
@@ -19,7 +26,8 @@ __all__ = [
     "Event", "OutOfMemoryError", "Stream", "current_device", "current_stream", "device",
     "device_count", "empty_cache", "get_device_capability", "get_device_name",
     "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "ipc_collect",
-    "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
+    "is_available", "is_bf16_supported", "is_current_stream_capturing", "is_initialized",
+    "manual_seed", "manual_seed_all",
     "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved",
     "reset_peak_memory_stats", "set_device", "set_rng_state", "set_rng_state_all", "stream",
     "synchronize",

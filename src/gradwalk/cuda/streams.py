@@ -73,3 +73,8 @@ class Event:
 
     def synchronize(self) -> None:
         """Nothing: `record` waited."""
+
+
+def is_current_stream_capturing() -> bool:
+    """False: there are no CUDA graphs."""
+    return False

@@ -11,7 +11,7 @@ from gradwalk.engine.errors import modified, second_time, wrong_gradient_shape
 from gradwalk.engine.modes import filled
 from gradwalk.graph.abstract import is_array
 from gradwalk.graph.node import Freed
-from gradwalk.graph.versions import clock, stamp_of
+from gradwalk.graph.versions import changed_since, clock
 from gradwalk.ops.core.dtypes import float32, has_gradients, is_complex_dtype, is_half
 from gradwalk.ops.core.halves import PRODUCTS
 from gradwalk.ops.elementwise.complex_numbers import real_part
@@ -83,8 +83,8 @@ def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
         limit = node.out_clock if written else node.clock
         for array in value if isinstance(value, tuple) else (value,):
             if is_array(array):
-                stamp = stamp_of(array)
-                if stamp is not None and stamp.time > limit:
+                stamp = changed_since(array, limit)
+                if stamp is not None:
                     raise modified(node, name, array.shape, stamp)
 
 

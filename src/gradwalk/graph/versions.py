@@ -42,6 +42,7 @@ class Stamp:
     together: Together | None = None  # the group it changes with, and
     seen: int = 0  # how many of those changes are counted here
     line: tuple[CodeType | None, int] = (None, -1)  # where those are made
+    parts: tuple[ChangedPart, ...] = ()  # the latest changes of a part of the memory
 
     def settle(self) -> None:
         """Count the changes that were noted for the group."""
@@ -51,6 +52,19 @@ class Stamp:
             self.seen = noted.count
             self.time = noted.time
             self.code, self.position = self.line
+
+
+class ChangedPart:
+    """A change of a part of some memory: when, when the one before it was, and which part.
+
+    The part is kept as its address, which does not keep the memory alive.
+    """
+
+    __slots__ = ("__array_interface__", "before", "time")
+
+    def __init__(self, time: int, before: int, array: np.ndarray[Any, Any]) -> None:
+        self.time, self.before = time, before
+        self.__array_interface__ = dict(array.__array_interface__)
 
 
 class Together:
@@ -124,6 +138,42 @@ def stamp_for(array: np.ndarray[Any, Any]) -> Stamp:
         stamp = _stamps[key] = Stamp(0, 0, None, -1, gone)
     stamp.settle()
     return stamp
+
+
+_PARTS = 64  # how many changes of parts are kept; older ones count as changes of everything
+_MOST_WORK: Any = 10_000  # in telling whether two parts share an element
+
+
+def touch_part(
+    array: np.ndarray[Any, Any], part: np.ndarray[Any, Any], code: CodeType | None, position: int
+) -> int:
+    """Note that a part of the memory of `array` was changed at this line; returns the time."""
+    stamp = stamp_for(array)
+    before = stamp.time
+    now = touch_stamps((stamp,), code, position)
+    stamp.parts = (*stamp.parts[1 - _PARTS :], ChangedPart(now, before, part))
+    return now
+
+
+def changed_since(array: np.ndarray[Any, Any], time: int) -> Stamp | None:
+    """The last change of this array's memory if an element of the array may have changed since."""
+    stamp = stamp_of(array)
+    if stamp is None:
+        return None
+    latest = stamp.time
+    while latest > time:
+        part = next((p for p in reversed(stamp.parts) if p.time == latest), None)
+        if part is None or _share_elements(array, part):
+            return stamp
+        latest = part.before
+    return None
+
+
+def _share_elements(array: np.ndarray[Any, Any], part: ChangedPart) -> bool:
+    try:
+        return np.shares_memory(array, np.asarray(part), max_work=_MOST_WORK)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def put_together(stamps: Sequence[Stamp], lines: Sequence[tuple[CodeType | None, int]]) -> Together:

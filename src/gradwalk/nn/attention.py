@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from gradwalk.nn import flex_attention as flex_attention
+
+sys.modules[f"{__name__}.flex_attention"] = flex_attention  # where PyTorch has it
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 

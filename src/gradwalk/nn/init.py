@@ -250,3 +250,8 @@ uniform, normal, constant, eye, dirac = uniform_, normal_, constant_, eye_, dira
 xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
 kaiming_uniform, kaiming_normal = kaiming_uniform_, kaiming_normal_
 orthogonal, sparse = orthogonal_, sparse_
+
+
+# Private names that older programs copied from PyTorch with the functions that used them.
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+_no_grad_fill_, _no_grad_zero_ = constant_, zeros_

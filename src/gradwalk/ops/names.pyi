@@ -349,6 +349,7 @@ from gradwalk.ops.shape.reshaping import permute_to as permute
 from gradwalk.ops.shape.reshaping import reshape_to as reshape
 from gradwalk.ops.shape.reshaping import split as split
 from gradwalk.ops.shape.reshaping import split as unsafe_split
+from gradwalk.ops.shape.reshaping import split_with_sizes as split_with_sizes
 from gradwalk.ops.shape.reshaping import squeeze as squeeze
 from gradwalk.ops.shape.reshaping import stack as stack
 from gradwalk.ops.shape.reshaping import transpose as swapdims
@@ -657,6 +658,7 @@ __all__ = [
     "sort",
     "split",
     "split_copy",
+    "split_with_sizes",
     "split_with_sizes_copy",
     "sqrt",
     "square",

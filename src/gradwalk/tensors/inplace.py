@@ -18,7 +18,7 @@ from gradwalk.engine.errors import AutogradError, locked_view, made_at, name_of
 from gradwalk.engine.modes import current, quietly
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller, where_text
-from gradwalk.graph.versions import View, clock, owner_of, touch
+from gradwalk.graph.versions import View, clock, owner_of, touch, touch_part
 from gradwalk.ops.core.dtypes import (
     bool_,
     category,
@@ -106,7 +106,11 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
         raise _cannot_write(target, op, arrays, error) from None
     code, position = caller()
     before = clock.now
-    after = touch(target._array, code, position)
+    part = None if needs else _part_written(target._array, op, attrs)
+    if part is None:
+        after = touch(target._array, code, position)
+    else:
+        after = touch_part(target._array, part, code, position)
     if not needs:
         if watcher is not None:
             watcher.made(op, edges, attrs, (target,), code, position)
@@ -127,6 +131,18 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     if label:
         target.label = label
     return target
+
+
+def _part_written(array: Any, op: Op, attrs: dict[str, Any]) -> Any:
+    """The part of its memory that a change writes; None: perhaps all of it.
+
+    PyTorch's programs fill a buffer through `.data` while backward needs its other elements.
+    """
+    if array.__class__ is not np.ndarray:
+        return None
+    if op is indexing.setitem:
+        return indexing.view_of(array, attrs["index"])
+    return None if array.base is None else array
 
 
 def _continue(target: Any, node: Any) -> None:

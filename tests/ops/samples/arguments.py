@@ -94,7 +94,14 @@ add("expand", lambda m, x: x.repeat(repeats=(2, 1)) + x.tile(dims=(2, 1)), float
 add("getitem", lambda m, x: m.tensor_split(x, indices=[1, 3], dim=1)[1], floats(3, 4))
 add("split", lambda m, x: x.tensor_split(sections=2)[0] + m.vsplit(x, sections=2)[1], floats(4, 2))
 add("getitem", lambda m, x: m.hsplit(x, indices=[1])[1], floats(3, 4))
-add("split", lambda m, x: x.split_with_sizes(split_sizes=[1, 2], dim=1)[1], floats(2, 3))
+add(
+    "split",
+    lambda m, x: (
+        x.split_with_sizes(split_sizes=[1, 2], dim=1)[1]
+        + m.split_with_sizes(x, split_sizes=[2, 1], dim=1)[0]
+    ),
+    floats(2, 3),
+)
 
 # -- a result in another dtype ---------------------------------------------------------------------
 

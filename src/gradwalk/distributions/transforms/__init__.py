@@ -28,6 +28,7 @@ from gradwalk.distributions.transforms.transform import (
     ComposeTransform,
     IndependentTransform,
     Transform,
+    _InverseTransform,
     identity_transform,
 )
 

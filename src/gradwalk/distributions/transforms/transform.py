@@ -86,7 +86,7 @@ class Transform:
         """The inverse transform."""
         found = self._inverted()
         if found is None:
-            found = _Inverse(self)
+            found = _InverseTransform(self)
             self._inverted = weakref.ref(found)
         return found
 
@@ -112,7 +112,7 @@ def _same(one: Any, other: Any) -> bool:
     return equal if isinstance(equal, bool) else bool(gw.as_tensor(equal).all())
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     def __init__(self, forward: Transform) -> None:
         super().__init__(forward._cache_size)
         self.inverse = forward

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwalk.nn import functional, init
 from gradwalk.nn.constructors import on_device
-from gradwalk.nn.layers.linear import Linear
+from gradwalk.nn.layers.linear import NonDynamicallyQuantizableLinear
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.random.generator import default_generator
@@ -76,7 +76,9 @@ class MultiheadAttention(Module):
             for name in "qkv":
                 self.register_parameter(f"{name}_proj_weight", None)
         self.register_parameter("in_proj_bias", empty_parameter(3 * embed_dim, dtype, bias))
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, dtype=dtype
+        )
         for name in ("bias_k", "bias_v"):
             self.register_parameter(name, empty_parameter((1, 1, embed_dim), dtype, add_bias_kv))
         self._reset_parameters()

@@ -67,6 +67,10 @@ class Linear(Module):
         return described(self, "in_features", "out_features", "bias")
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The last map of `MultiheadAttention`: a linear map under the name that PyTorch prints."""
+
+
 class Bilinear(Module):
     r"""$y_k = x_1^T W_k\, x_2 + b_k$, with $W$ of shape (out, in1, in2)."""
 

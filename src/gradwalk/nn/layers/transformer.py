@@ -27,12 +27,17 @@ __all__ = [
 Activation = str | Callable[[Any], Any]
 
 
-def _activation_of(activation: Activation) -> Callable[[Any], Any]:
+def _get_activation_fn(activation: Activation) -> Callable[[Any], Any]:
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
         raise ValueError(f"activation is 'relu', 'gelu' or a function, not {activation!r}")
     return functional.relu if activation == "relu" else functional.gelu
+
+
+def _get_clones(module: Module, N: int) -> ModuleList:
+    """Copies of a module, each with parameters of its own; programs import it under this name."""
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
 
 
 def _attended(
@@ -86,7 +91,7 @@ class _TransformerLayer(Module):
             setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, **options))
         for i in numbers:
             setattr(self, f"dropout{i}", Dropout(dropout))
-        self.activation = _activation_of(activation)
+        self.activation = _get_activation_fn(activation)
 
     def _through(self, x: Any, *parts: Callable[[Any], Any]) -> Any:
         """Add each part, and the feed-forward net, to its input and normalize."""

@@ -6,6 +6,11 @@ from gradwalk.nn import __all__ as __all__
 from gradwalk.nn.layers import convolution as _convolution
 from gradwalk.nn.layers import dropout as _dropout
 from gradwalk.nn.layers import normalization as _normalization
+from gradwalk.nn.layers.linear import (
+    NonDynamicallyQuantizableLinear as NonDynamicallyQuantizableLinear,
+)
+from gradwalk.nn.layers.transformer import _get_activation_fn as _get_activation_fn
+from gradwalk.nn.layers.transformer import _get_clones as _get_clones
 from gradwalk.nn.modules import module as module
 from gradwalk.nn.modules import utils as utils
 from gradwalk.nn.modules.loss_bases import _Loss as _Loss

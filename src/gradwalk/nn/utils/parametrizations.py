@@ -27,7 +27,7 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 M = TypeVar("M", bound=Module)
 
 
-class LengthAndDirection(Module):
+class _WeightNorm(Module):
     """A weight from its length along `dim` and its direction."""
 
     def __init__(self, dim: int | None) -> None:
@@ -51,7 +51,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     >>> [key for key in layer.state_dict() if "weight" in key]
     ['parametrizations.weight.original0', 'parametrizations.weight.original1']
     """
-    register_parametrization(module, name, LengthAndDirection(dim))
+    register_parametrization(module, name, _WeightNorm(dim))
 
     def read_older_names(_: Any, state: dict[str, Any], prefix: str, *__: Any) -> None:
         """Let files of the older `nn.utils.weight_norm` fit."""
@@ -64,7 +64,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     return module
 
 
-class DividedBySpectralNorm(Module):
+class _SpectralNorm(Module):
     """A weight divided by its largest singular value, which power iteration follows."""
 
     def __init__(self, weight: Any, times: int, dim: int, eps: float) -> None:
@@ -112,7 +112,7 @@ def spectral_norm(
         raise ValueError(f"n_power_iterations must be at least 1, not {n_power_iterations}")
     axis = usual_dim(module) if dim is None else dim
     weight = getattr(module, name)
-    made = DividedBySpectralNorm(weight, n_power_iterations, axis, eps)
+    made = _SpectralNorm(weight, n_power_iterations, axis, eps)
     register_parametrization(module, name, made)
     return module
 
@@ -134,7 +134,7 @@ _OF_SKEW = {"matrix_exp": matrix_exp, "cayley": _cayley}  # maps of a skew-symme
 _MAPS = (*_OF_SKEW, "householder")
 
 
-class Orthogonal(Module):
+class _Orthogonal(Module):
     """Matrices with orthonormal columns, or rows if those are fewer.
 
     `base` is the matrix that the map is taken around: then any value can be assigned.
@@ -218,6 +218,6 @@ def orthogonal(
         raise ValueError(f"orthogonal_map is one of {', '.join(_MAPS)}, not {chosen!r}")
     if chosen == "householder" and weight.is_complex():
         raise ValueError("orthogonal_map='householder' takes real matrices, not complex ones")
-    made = Orthogonal(chosen, use_trivialization, tuple(weight.shape))
+    made = _Orthogonal(chosen, use_trivialization, tuple(weight.shape))
     register_parametrization(module, name, made, unsafe=True)
     return module

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -76,12 +77,15 @@ def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any
     return x[tuple(first)], to_numpy_index(rest, arrays)
 
 
+def view_of(array: np.ndarray[Any, Any], index: Index) -> np.ndarray[Any, Any] | None:
+    """What an index selects, if that is a view."""
+    return array[to_numpy_index(index, ())] if _is_view(index) else None
+
+
 def from_user_index(index: Any) -> tuple[Index, list[Any]]:
     """Split the index in `x[...]` into its fixed part and its arrays, unchanged."""
     parts = _parts(index)
-    # An integer that is not known yet is an index array, which beside others would mean another
-    # order of dimensions.
-    alone = sum(hasattr(part, "dtype") or isinstance(part, (list, range)) for part in parts) < 2
+    unknown_as_array = _may_be_arrays(parts)
     fixed: list[Any] = []
     arrays: list[Any] = []
     for part in map(_bytes_as_mask, parts):
@@ -92,7 +96,7 @@ def from_user_index(index: Any) -> tuple[Index, list[Any]]:
         elif isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
             fixed.append(("slice", *(None if b is None else b.__index__() for b in bounds)))
-        elif _is_integer(part) and not (alone and is_unknown(part)):
+        elif _is_integer(part) and not (unknown_as_array and is_unknown(part)):
             fixed.append(part.__index__())
         else:
             array = _index_array(part)
@@ -102,6 +106,16 @@ def from_user_index(index: Any) -> tuple[Index, list[Any]]:
                 fixed.append(("array", len(arrays)))
             arrays.append(array)
     return tuple(fixed), arrays
+
+
+def _may_be_arrays(parts: Sequence[Any]) -> bool:
+    """Whether integers that are not known yet may be index arrays: beside arrays from which a slice
+    or a new dimension separates them, that would mean another order of dimensions."""
+    several = (list, range)
+    places = [i for i, p in enumerate(parts) if hasattr(p, "dtype") or isinstance(p, several)]
+    if len(places) < 2 or places[-1] - places[0] == len(places) - 1:
+        return True
+    return all(_is_integer(parts[i]) for i in places)
 
 
 def _parts(index: Any) -> tuple[Any, ...]:

@@ -419,7 +419,7 @@ def _several(name: str, tensors: Sequence[Any]) -> list[Any]:
     return several
 
 
-@public(namespaces="", method=True, out=False)
+@public(method=True, out=False)
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Cut along `dim` into pieces of the listed sizes."""
     return split(input, list(split_sizes), dim)
