@@ -410,3 +410,10 @@ def test_linearize() -> None:
             assert value[name].tolist() == expected_value[name].tolist()
             assert moved[name].tolist() == pytest.approx(expected[name].tolist())
     assert len(runs) == 3  # once by itself, twice by jvp
+
+
+def test_tangents_of_an_operand_without_a_derivative_are_left_out() -> None:
+    moved = gw.func.jvp(
+        gw.special.chebyshev_polynomial_t, (gw.tensor(0.5), gw.tensor(2.0)), (gw.ones(()),) * 2
+    )
+    assert [float(t) for t in moved] == [-0.5, 2.0]

@@ -128,10 +128,17 @@ def _other_axes(index: indexing.Index, rank: int) -> tuple[int, int | None]:
 
 
 def read(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
-    """getitem, and winners, which has its shape."""
+    """getitem."""
     x, *indices = args
     subscript = _subscript(attrs["index"], indices, x.ndim, size, shared=not x.batched)
     return subscript.read(op(x.inner, *subscript.arrays, index=subscript.parts))
+
+
+def last_writes(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
+    """winners: each sample writes to a tensor of its own, whatever they share."""
+    x, *indices = args
+    subscript = _subscript(attrs["index"], indices, x.ndim, size)
+    return subscript.read(op(spread(x, size), *subscript.arrays, index=subscript.parts))
 
 
 def put(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
@@ -219,7 +226,7 @@ def _numbered(indices: Lanes, count: int, size: int) -> Any:
 
 RULES = {
     indexing.getitem: read,
-    indexing.winners: read,
+    indexing.winners: last_writes,
     indexing.put: put,
     indexing.setitem: write,
     placing.extreme_at: write,

@@ -13,6 +13,7 @@ from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.halves import autocast_as_one, rounds_once
 from gradwalk.ops.elementwise.choice import clip, where
 from gradwalk.ops.index.embedding import embedding_op
+from gradwalk.ops.index.indexing import Index, getitem, put
 from gradwalk.ops.index.picking import one_hot
 from gradwalk.ops.linear import matmul
 from gradwalk.ops.network.softmax import without_negatives
@@ -49,15 +50,14 @@ def embedding(
 ) -> Any:
     """Row `input[...]` of `weight` for every element; `padding_idx` receives no gradient.
 
-    With `sparse` the gradient has the same numbers, but is a dense tensor.
+    With `scale_grad_by_freq` the gradient of a row is the mean over its uses, not the sum. With
+    `sparse` the gradient has the same numbers, but is a dense tensor.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.embedding(gw.tensor([1, 0]), gw.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
-    if scale_grad_by_freq:
-        raise NotImplementedError("embedding: scale_grad_by_freq is not supported")
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight is a matrix, not of shape {tuple(weight.shape)}")
     check_indices("embedding", input, weight.shape[0])
@@ -69,7 +69,16 @@ def embedding(
         padding_idx %= count
     if max_norm is not None:
         _shrink(weight, input, max_norm, norm_type)
-    return embedding_op(weight, input, padding_idx=padding_idx)
+    rows = embedding_op(weight, input, padding_idx=padding_idx)
+    return _scaled_by_uses(rows, input, weight.shape[0]) if scale_grad_by_freq else rows
+
+
+def _scaled_by_uses(rows: Any, indices: Any, count: int) -> Any:
+    """The same rows, with gradients divided by how often each row is used."""
+    at: Index = (("array", 0),)
+    uses = put(cast(indices == indices, dtype=rows.dtype), indices, index=at, shape=(count,))
+    values = rows.detach()
+    return values + (rows - values) / unsqueeze(getitem(uses, indices, index=at), -1)
 
 
 def _shrink(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
@@ -107,6 +116,8 @@ def embedding_bag(
     """
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag: mode is 'sum', 'mean' or 'max', not {mode!r}")
+    if scale_grad_by_freq and mode == "max":
+        raise ValueError("embedding_bag: scale_grad_by_freq needs mode 'sum' or 'mean'")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError("embedding_bag: per_sample_weights need mode 'sum'")
     if (offsets is None) != (input.ndim == 2):
