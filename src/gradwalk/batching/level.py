@@ -21,6 +21,7 @@ from gradwalk.batching.lanes import Lanes, Shape, spread
 from gradwalk.batching.rules import rule_of
 from gradwalk.batching.streams import BatchedStream
 from gradwalk.batching.whole import WHOLE
+from gradwalk.batching.whole_recurrent import RECURRENT, shares_weights
 from gradwalk.compiler.functional.functional_array import Chain, FunctionalArray
 from gradwalk.compiler.functional.machine import Machine
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
@@ -309,6 +310,8 @@ class Level(Machine):
             return None
         lanes = [a._array.term for a in args if hasattr(a, "_array")]
         plain = all(lane.inner.__class__ is np.ndarray for lane in lanes)
+        if op in RECURRENT and not shares_weights(op, lanes):
+            return None
         recorded = any(getattr(a, "requires_grad", False) for a in args)
         return WHOLE[op] if plain and recorded else None
 
