@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from gradwalk.compiler.ir.program import Call
 from gradwalk.onnx.dtypes import code_of
 from gradwalk.onnx.writers.table import GraphWriter, Value, composed, same, writes
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import finfo, is_floating
 
 same(
     abs="Abs", acos="Acos", acosh="Acosh", add="Add", alias="Identity", asin="Asin",
@@ -71,11 +73,17 @@ composed(
     threshold=lambda w, n, x, threshold, value: w(
         "Where", w("Greater", x, n(threshold)), x, n(value)
     ),
-    softplus=lambda w, n, x, beta, threshold: (
-        w("Softplus", x) if beta == 1 else w("Div", w("Softplus", w("Mul", x, n(beta))), n(beta))
-    ),
+    softplus=lambda w, n, x, beta, threshold: _softplus(w, n, x, beta, threshold),
     elu=lambda w, n, x, alpha, scale, input_scale: _elu(w, n, x, alpha, scale, input_scale),
 )
+
+
+def _softplus(w: GraphWriter, n: Any, x: Value, beta: float, threshold: float) -> Value:
+    """From the threshold on it is x, which a float does not tell apart from 20 on."""
+    steep = x if beta == 1 else w("Mul", x, n(beta))
+    soft = w("Softplus", steep)
+    soft = soft if beta == 1 else w("Div", soft, n(beta))
+    return soft if threshold >= 20 else w("Where", w("Greater", steep, n(threshold)), x, soft)
 
 
 def _elu(w: GraphWriter, n: Any, x: Value, alpha: float, scale: float, steep: float) -> Value:
@@ -135,3 +143,20 @@ def random(write: GraphWriter, call: Call, state: Value) -> Value:
     if call.op.name == "random_normal":
         return write("RandomNormal", mean=float(attrs["mean"]), scale=float(attrs["std"]), **given)
     return write("RandomUniform", low=float(attrs["low"]), high=float(attrs["high"]), **given)
+
+
+@writes("nan_to_num")
+def nan_to_num(write: GraphWriter, call: Call, x: Value) -> Value:
+    dtype = call.outputs[0].dtype
+    if not is_floating(dtype):
+        return x
+    limits = finfo(dtype)
+    given = call.attrs
+    for name, number, which in (
+        ("nan", 0.0, write("IsNaN", x)),
+        ("posinf", limits.max, write("IsInf", x, detect_negative=0)),
+        ("neginf", limits.min, write("IsInf", x, detect_positive=0)),
+    ):
+        value = number if given.get(name) is None else given[name]
+        x = write("Where", which, write.constant(np.array(value, dtype)), x)
+    return x

@@ -95,8 +95,8 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     """
     if size < 0:
         raise ValueError(f"nonzero_static: size cannot be negative, got {size}")
-    mask = reshape(input if input.dtype == bool_ else not_equal(input, 0), shape=(-1,))
-    count, shape = mask.shape[0], tuple(input.shape)
+    count, shape = math.prod(input.shape), tuple(input.shape)
+    mask = reshape(input if input.dtype == bool_ else not_equal(input, 0), shape=(count,))
     # In order, the places where the mask is true come first, and there are fixed numbers of both.
     order = sort_op(cast(mask, dtype=int8), axis=0, descending=True)[1]
     found = getitem_slice(getitem(mask, order, index=_AT), 0, 0, min(size, count))
@@ -105,8 +105,8 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     for axis, length in enumerate(shape):
         after = math.prod(shape[axis + 1 :])
         columns.append(choose(found, div_floor(places, after) % length, fill_value))
-    rows = stack(columns, 1) if columns else reshape(places, shape=(-1, 1))[:, :0]
-    missing = max(size - rows.shape[0], 0)
+    rows = stack(columns, 1) if columns else reshape(places[:0], shape=(min(size, count), 0))
+    missing = max(size - count, 0)
     return clone(pad_op(rows, widths=((0, missing), (0, 0)), value=fill_value))
 
 

@@ -137,9 +137,9 @@ def _counts(rows: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
     if not density:
         return out
     volume: Any = 1
-    for number, edge in enumerate(edges):
-        widths = getitem_slice(edge, 0, 1, edge.shape[0]) - getitem_slice(edge, 0, 0, -1)
-        volume = volume * reshape(widths, shape=(-1, *(1,) * (len(edges) - number - 1)))
+    for number, (edge, count) in enumerate(zip(edges, shape, strict=True)):
+        widths = getitem_slice(edge, 0, 1, count + 1) - getitem_slice(edge, 0, 0, count)
+        volume = volume * reshape(widths, shape=(count, *(1,) * (len(edges) - number - 1)))
     return out / sum(out) / cast(volume, dtype=rows.dtype)
 
 
