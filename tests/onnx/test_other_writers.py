@@ -1,13 +1,15 @@
 """Files that converters other than PyTorch's write, with their habits."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import pytest
 from onnx import helper, numpy_helper
 
 import gradwalk as gw
-from tests.onnx.test_load import FLOAT, write
+from tests.onnx.test_load import FLOAT, INT, write
 
 
 def expected(path: Path, **given: np.ndarray) -> list[np.ndarray]:
@@ -53,3 +55,42 @@ def test_a_spectrum_of_signals_without_a_last_dimension(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(2, 64)).astype("f4")
     found = gw.onnx.load(path)(gw.tensor(x))
     np.testing.assert_allclose(found.detach().numpy(), expected(path, x=x)[0], atol=1e-5)
+
+
+ML = {
+    "Scaler": dict(offset=[1.0, 0.0, 2.0], scale=[2.0, 0.5, 1.0]),
+    "Imputer": dict(imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=math.nan),
+    "Normalizer": dict(norm="L2"),
+    "LinearRegressor": dict(
+        coefficients=[1.0, 2.0, 3.0, -1.0, 0.0, 1.0], intercepts=[0.5, -1.0], targets=2,
+        post_transform="LOGISTIC",
+    ),
+    "LinearClassifier": dict(
+        coefficients=[1.0, 2.0, 3.0, -1.0, 0.0, 1.0, 2.0, 0.0, 0.0], intercepts=[0.5, -1.0, 0.0],
+        classlabels_ints=[4, 5, 9], post_transform="SOFTMAX", multi_class=1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ML)
+def test_steps_around_the_networks_of_scikit_learn(op: str, tmp_path: Path) -> None:
+    outputs = ["label", "y"] if op == "LinearClassifier" else ["y"]
+    node = helper.make_node(op, ["x"], outputs, domain="ai.onnx.ml", **ML[op])
+    kinds = {"label": INT, "y": FLOAT}
+    graph = helper.make_graph(
+        [node], "steps", [helper.make_tensor_value_info("x", FLOAT, ("n", 3))],
+        [helper.make_tensor_value_info(name, kinds[name], None) for name in outputs],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    path = tmp_path / "steps.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    )
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype("f4")
+    if op == "Imputer":
+        x[x > 0.5] = np.nan
+    found = gw.onnx.load(path)(gw.tensor(x))
+    found = found if isinstance(found, tuple) else (found,)
+    for ours, theirs in zip(found, expected(path, x=x), strict=True):
+        assert ours.numpy().dtype == theirs.dtype
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6, atol=1e-6)

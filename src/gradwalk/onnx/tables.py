@@ -3,6 +3,7 @@
 from gradwalk.onnx import control
 from gradwalk.onnx.operators import (
     attention,
+    classical,
     convolution,
     creation,
     elementwise,
@@ -20,7 +21,7 @@ from gradwalk.onnx.operators import (
 from gradwalk.onnx.operators.table import TABLE as OPERATORS
 
 FAMILIES = (
-    attention, control, convolution, creation, elementwise, images, indexing, normalization,
-    pooling, products, quantization, recurrent, reductions, shapes, training,
+    attention, classical, control, convolution, creation, elementwise, images, indexing,
+    normalization, pooling, products, quantization, recurrent, reductions, shapes, training,
 )  # fmt: skip
 __all__ = ["FAMILIES", "OPERATORS"]
