@@ -17,16 +17,12 @@ pytestmark = [
 
 SHAPES = "the shape of the result depends on the numbers of each sample"
 MEMORY = "the strides are those of the memory of one sample"
-NUMBERS = "an argument that decides on the computation differs between samples"
 STATISTICS = "running statistics that the samples share would be written by each of them"
 # What is refused with a VmapError, in some of its calls, and why.
 REFUSED = {
     **dict.fromkeys(
         ("argwhere", "bincount", "index_put", "masked_select", "nn.functional.one_hot",
          "nonzero", "repeat_interleave", "to_sparse", "unique", "unique_consecutive"), SHAPES,
-    ),
-    **dict.fromkeys(
-        ("nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d"), NUMBERS,
     ),
     **dict.fromkeys(("as_strided", "as_strided_copy"), MEMORY),
     **dict.fromkeys(

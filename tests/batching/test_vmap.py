@@ -313,6 +313,12 @@ BY_NUMBERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cov": (lambda m, x, w: m.cov(x, fweights=w), (ROWS, PLACES[:, 0])),
     "lstsq": (lambda m, a: m.linalg.lstsq(a.mT, a.mT[:, :2], driver="gelss").residuals, (ROWS,)),
     "nonzero_static": (lambda m, x: m.nonzero_static(x > 0, size=9), (ROWS,)),
+    "fractional_max_pool2d": (
+        lambda m, x, s: m.nn.functional.fractional_max_pool2d(
+            x[None, None], 2, output_size=(2, 3), _random_samples=s
+        ),
+        (ROWS, np.random.default_rng(2).random((3, 1, 1, 2))),
+    ),
     "linspace": (lambda m, a, b: m.linspace(a, b, 5, dtype=m.float64), ([0.0, 1.0], [2.0, -3.0])),
     "logspace": (lambda m, a: m.logspace(a, 2, 4, dtype=m.float64), ([0.0, 1.0],)),
 }  # fmt: skip
@@ -387,3 +393,11 @@ def test_the_last_write_wins_in_every_sample(transform: str) -> None:
         return m.func.vmap(moved)(x, values, m.tensor([[0, 1], [1, 0], [2, 0]])).numpy()
 
     np.testing.assert_allclose(both(gw), both(torch))
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, lambda f: gw.grad(f)])
+def test_no_samples_have_the_shape_of_results(transform: Any) -> None:
+    loss = transform(lambda x, y: gw.cross_entropy(x, y))
+    found = gw.vmap(loss)(gw.zeros(0, 2, 3), gw.zeros(0, 2).long())
+    assert found.shape == (gw.vmap(loss)(gw.zeros(1, 2, 3), gw.zeros(1, 2).long())[:0]).shape
+    assert gw.vmap(gw.nn.Conv2d(3, 4, 3))(gw.zeros(0, 2, 3, 8, 8)).shape == (0, 2, 4, 6, 6)

@@ -145,6 +145,22 @@ def layers() -> list[tuple[str, Any, tuple[gw.Tensor, ...]]]:
         ("edges", lambda t: (gw.bucketize(t, gw.tensor([-1.0, 0.0, 1.0])), gw.searchsorted(
             t.sort(2).values, t, right=True)), (x,)),
         ("no numbers", lambda t: gw.nan_to_num(t / (t - t[:, :1]), posinf=3.0), (x,)),
+        ("norms", lambda t: [gw.norm(t, p, 1) for p in (0, 0.5, 1, 2, 3, math.inf, -math.inf)],
+         (x,)),
+        ("angles", lambda t: gw.atan2(t, t.flip(0)), (x,)),
+        ("rare", lambda t: (
+            gw.sinc(t), gw.heaviside(t, t), gw.special.entr(t.abs()), gw.logaddexp2(t, -t),
+            gw.special.xlog1py(t.abs(), t.abs()),
+        ), (x,)),
+        ("logic of numbers", lambda t: (
+            gw.logical_and(t.round(), t), gw.logical_not(t.round()), gw.count_nonzero(t > 0),
+            (t > 0).cumsum(1), t.argmax(), gw.masked_scatter(t, t > 0, -t),
+        ), (x,)),
+        ("nothing", lambda t: gw.cat([t[:, :0].reshape(0, 6), t[0]]), (x,)),
+        ("uneven steps", lambda t: gw.gradient(t, spacing=(gw.tensor([0.0, 1.0, 3.0]),), dim=0)[0],
+         (x,)),
+        ("one place twice", lambda t: functional.max_unpool1d(
+            *functional.max_pool1d(t, 3, 1, return_indices=True), 3, 1), (x,)),
         ("a threshold", lambda t: functional.softplus(t * 5, 2, 3), (x,)),
         ("GRU", nn.GRU(6, 5, num_layers=2, bidirectional=True), (x,)),
         ("RNN", nn.RNN(6, 5, nonlinearity="relu"), (x,)),

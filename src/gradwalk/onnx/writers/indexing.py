@@ -149,7 +149,8 @@ def extreme_at(write: GraphWriter, call: Call, x: Value, src: Value, *indices: V
 @writes("scatter_last")
 def scatter_last(write: GraphWriter, call: Call, y: Value, indices: Value) -> Value:
     zeros = write.constant(np.zeros(call.outputs[0].shape, call.outputs[0].dtype))
-    return write("ScatterElements", zeros, indices, y, axis=-1, reduction="add")
+    again = None if call.attrs["apart"] else "add"
+    return write("ScatterElements", zeros, indices, y, axis=-1, reduction=again)
 
 
 @writes("diagonal_put", "windows_add")

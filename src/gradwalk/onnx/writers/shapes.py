@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -101,17 +102,20 @@ def reduced(write: GraphWriter, op: str, x: Value, axes: Any, keepdim: bool) -> 
 def reduction(write: GraphWriter, call: Call, x: Value) -> Value:
     axes = call.attrs["axis"]
     axes = axes if isinstance(axes, tuple) else (axes,)
-    if not axes:
-        return x
     if call.terms[0].dtype != call.outputs[0].dtype:  # booleans and small integers are widened
         x = write("Cast", x, to=code_of(call.outputs[0].dtype))
+    if not axes:
+        return x
     return reduced(write, _REDUCTIONS[call.op.name], x, axes, call.attrs["keepdim"])
 
 
-@writes("argmax", "argmin", fits=lambda call: len(call.attrs["axis"]) == 1)
+@writes("argmax", "argmin")
 def arg_extreme(write: GraphWriter, call: Call, x: Value) -> Value:
-    op = "ArgMax" if call.op.name == "argmax" else "ArgMin"
-    return write(op, x, axis=call.attrs["axis"][0], keepdims=int(call.attrs["keepdim"]))
+    op, axes = "ArgMax" if call.op.name == "argmax" else "ArgMin", call.attrs["axis"]
+    if len(axes) == 1:
+        return write(op, x, axis=axes[0], keepdims=int(call.attrs["keepdim"]))
+    place = write(op, write("Reshape", x, [-1]), axis=0)  # in the elements in a row
+    return write("Reshape", place, list(call.outputs[0].shape))
 
 
 @writes("max", "min", fits=lambda call: len(call.attrs["axis"]) == 1)
@@ -145,6 +149,8 @@ def truth(write: GraphWriter, call: Call, x: Value) -> Value:
 
 @writes("cumsum")
 def cumsum(write: GraphWriter, call: Call, x: Value) -> Value:
+    if call.terms[0].dtype != call.outputs[0].dtype:  # booleans are counted
+        x = write("Cast", x, to=code_of(call.outputs[0].dtype))
     return write("CumSum", x, write.constant(np.array(call.attrs["axis"], np.int64)))
 
 
@@ -156,10 +162,29 @@ def topk(write: GraphWriter, call: Call, x: Value) -> Any:
     return write("TopK", x, [k], count=2, axis=axis, largest=int(largest))
 
 
-@writes("vector_norm", fits=lambda call: call.attrs["p"] in (1, 2))
+@writes("vector_norm")
 def vector_norm(write: GraphWriter, call: Call, x: Value) -> Value:
-    op = "ReduceL1" if call.attrs["p"] == 1 else "ReduceL2"
-    return reduced(write, op, x, call.attrs["axis"], call.attrs["keepdim"])
+    p, axes, keep = call.attrs["p"], call.attrs["axis"], call.attrs["keepdim"]
+    if p in (1, 2):
+        return reduced(write, f"ReduceL{int(p)}", x, axes, keep)
+    if math.isinf(p):
+        return reduced(write, "ReduceMax" if p > 0 else "ReduceMin", write("Abs", x), axes, keep)
+    dtype = call.outputs[0].dtype
+    if p == 0:
+        some = write("Not", write("Equal", x, write.constant(np.array(0, dtype))))
+        return reduced(write, "ReduceSum", write("Cast", some, to=code_of(dtype)), axes, keep)
+    powers = write("Pow", write("Abs", x), write.constant(np.array(p, dtype)))
+    total = reduced(write, "ReduceSum", powers, axes, keep)
+    return write("Pow", total, write.constant(np.array(1 / p, dtype)))
+
+
+@writes("moments")
+def moments(write: GraphWriter, call: Call, x: Value) -> Any:
+    """The mean, and the variance as the mean of squares."""
+    axes = call.attrs["axes"]
+    rest = write("Sub", x, reduced(write, "ReduceMean", x, axes, True))
+    spread = reduced(write, "ReduceMean", write("Mul", rest, rest), axes, False)
+    return reduced(write, "ReduceMean", x, axes, False), spread
 
 
 @writes("softmax", "log_softmax")

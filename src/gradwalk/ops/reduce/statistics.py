@@ -232,7 +232,7 @@ def _areas(y: Any, x: Any, dx: float, dim: int) -> tuple[Any, int]:
     if x.ndim == 1 and x.shape[0] != length:
         raise ValueError(f"trapezoid: {x.shape[0]} points in x for {length} samples along {dim}")
     if x.ndim == 1 and y.ndim > 1:
-        x, dim = reshape(x, shape=tuple(-1 if i == axis else 1 for i in range(y.ndim))), axis
+        x, dim = reshape(x, shape=tuple(length if i == axis else 1 for i in range(y.ndim))), axis
     return pairs * diff(x, dim=dim) / 2, axis
 
 
