@@ -132,7 +132,7 @@ def layers() -> list[tuple[str, Any, tuple[gw.Tensor, ...]]]:
         ("LSTM with a projection", nn.LSTM(6, 5, proj_size=2), (x,)),
         ("several arrays", lambda t, i, j: (
             t[i, i], t[i, :, i], t[:, i, i], t[i[:1], j], t[0, :, i], t[i, 1, i], t[i, 1:3, i],
-            t[:, None, j, i], t[i.int(), i.int()],
+            t[:, None, j, i], t[i.int(), i.int()], t[None, i, i], t[None, i, i, None, 2],
         ), (x, places, column)),
         ("written by arrays", written_by_arrays, (x, places)),
         ("a loss of places", lambda t: functional.nll_loss(t, gw.tensor([[1], [0], [3]])),

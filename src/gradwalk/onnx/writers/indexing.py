@@ -47,7 +47,7 @@ def _places(
     nowhere = tuple(np.zeros(term.shape, np.int64) for term in terms)
     table = np.arange(math.prod(shape)).reshape(shape)
     part, subscript = place(table, index, nowhere)
-    flat = write.constant(np.ascontiguousarray(part[subscript]))  # as if all arrays were 0
+    flat = _table_by_axes(write, np.asarray(part[subscript]))  # as if all arrays were 0
     first = _where_arrays_go(index, len(shape), len(lengths))
     after = part[subscript].ndim - first - len(lengths)
     for axis, number in _axes_of_arrays(index, len(shape)):
@@ -61,6 +61,21 @@ def _places(
         if after and terms[number].ndim:
             value = write("Reshape", value, [*terms[number].shape, *(1,) * after])
         flat = write("Add", flat, value)
+    return flat
+
+
+def _table_by_axes(write: GraphWriter, table: np.ndarray[Any, Any]) -> Value:
+    """A table of places, which is a sum over axes: one that is open may have any length."""
+    if not table.size:
+        return write.constant(table)
+    origin = table[(0,) * table.ndim]
+    flat = write.constant(np.full((1,) * table.ndim, origin))
+    for axis in range(table.ndim):
+        rest = tuple(slice(None) if i == axis else 0 for i in range(table.ndim))
+        line = table[rest] - origin
+        if line.any():
+            lifted = line.reshape(-1, *(1,) * (table.ndim - axis - 1))
+            flat = write("Add", flat, write.constant(lifted))
     return flat
 
 
