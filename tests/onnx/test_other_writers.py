@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -94,3 +95,41 @@ def test_steps_around_the_networks_of_scikit_learn(op: str, tmp_path: Path) -> N
     for ours, theirs in zip(found, expected(path, x=x), strict=True):
         assert ours.numpy().dtype == theirs.dtype
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6, atol=1e-6)
+
+
+# Operator, shapes of the inputs after x, which is (2, 3, 4), and attributes.
+FUSED: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
+    "Gelu": ([], {}),
+    "BiasGelu": ([(4,)], {}),
+    "FastGelu": ([(4,)], {}),
+    "QuickGelu": ([], dict(alpha=1.5)),
+    "FusedMatMul": ([(2, 5, 4)], dict(alpha=0.5, transB=1)),
+    "SkipLayerNormalization": ([(2, 3, 4), (4,), (4,), (4,)], dict(epsilon=1e-3)),
+    "SkipSimplifiedLayerNormalization": ([(2, 3, 4), (4,), (4,)], dict(epsilon=1e-3)),
+    "FusedConv": ([(5, 3, 2), (5,)], dict(activation="LeakyRelu", activation_params=[0.1])),
+}
+
+
+@pytest.mark.parametrize("op", FUSED)
+def test_what_onnx_runtime_fuses(op: str, tmp_path: Path) -> None:
+    shapes, attributes = FUSED[op]
+    rng = np.random.default_rng(0)
+    held = {f"w{i}": rng.normal(size=shape).astype("f4") for i, shape in enumerate(shapes)}
+    node = helper.make_node(op, ["x", *held], ["y"], domain="com.microsoft", **attributes)
+    graph = helper.make_graph(
+        [node], "fused", [helper.make_tensor_value_info("x", FLOAT, (2, 3, 4))],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        initializer=[numpy_helper.from_array(array, name) for name, array in held.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "fused.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    )
+    x = rng.normal(size=(2, 3, 4)).astype("f4")
+    net = gw.onnx.load(path)
+    found = net(gw.tensor(x))
+    np.testing.assert_allclose(found.detach().numpy(), expected(path, x=x)[0], 1e-5, 1e-5)
+    if shapes:
+        found.sum().backward()
+        assert all(p.grad is not None for p in net.parameters())

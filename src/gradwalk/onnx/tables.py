@@ -7,6 +7,7 @@ from gradwalk.onnx.operators import (
     convolution,
     creation,
     elementwise,
+    fused,
     images,
     indexing,
     normalization,
@@ -21,7 +22,8 @@ from gradwalk.onnx.operators import (
 from gradwalk.onnx.operators.table import TABLE as OPERATORS
 
 FAMILIES = (
-    attention, classical, control, convolution, creation, elementwise, images, indexing,
+    attention, classical, control, convolution, creation, elementwise, fused, images,
+    indexing,
     normalization, pooling, products, quantization, recurrent, reductions, shapes, training,
 )  # fmt: skip
 __all__ = ["FAMILIES", "OPERATORS"]

@@ -1,0 +1,104 @@
+"""Operators of `com.microsoft` into which ONNX Runtime fuses others when it saves an optimized
+model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gradwalk as gw
+from gradwalk.nn import functional as F
+from gradwalk.onnx.operators.convolution import conv
+from gradwalk.onnx.operators.normalization import layer_norm, rms_norm
+from gradwalk.onnx.operators.products import gemm
+from gradwalk.onnx.operators.table import OnnxNode, operator
+
+MICROSOFT = "com.microsoft"
+
+
+@operator("Gelu", "BiasGelu", domain=MICROSOFT)
+def gelu(node: OnnxNode, x: Any, bias: Any = None) -> Any:
+    return F.gelu(x if bias is None else x + bias)
+
+
+@operator("FastGelu", domain=MICROSOFT)
+def fast_gelu(node: OnnxNode, x: Any, bias: Any = None) -> Any:
+    return F.gelu(x if bias is None else x + bias, "tanh")
+
+
+@operator("QuickGelu", domain=MICROSOFT)
+def quick_gelu(node: OnnxNode, x: Any) -> Any:
+    return x * gw.sigmoid(x * node.get("alpha", 1.702))
+
+
+@operator("FusedMatMul", domain=MICROSOFT)
+def fused_matmul(node: OnnxNode, x: Any, y: Any) -> Any:
+    """alpha × x @ y, each of them transposed in its last dimensions if it is so marked."""
+    if node.get("transBatchA", 0) or node.get("transBatchB", 0):
+        raise NotImplementedError(f"{node.where()}: transBatchA and transBatchB are not supported")
+    x = x.mT if node.get("transA", 0) and x.ndim > 1 else x
+    y = y.mT if node.get("transB", 0) and y.ndim > 1 else y
+    out = gw.matmul(x, y)
+    alpha = node.get("alpha", 1.0)
+    return out if alpha == 1 else out * alpha
+
+
+# ONNX Runtime has this one in the default domain.
+operator("SimplifiedLayerNormalization")(rms_norm)
+
+
+@operator("SkipLayerNormalization", domain=MICROSOFT)
+def skip_layer_norm(
+    node: OnnxNode, x: Any, skip: Any, scale: Any, shift: Any = None, bias: Any = None
+) -> Any:
+    total = x + skip if bias is None else x + skip + bias
+    return _with_sum(node, layer_norm(_one_output(node), total, scale, shift), total)
+
+
+@operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_rms_norm(node: OnnxNode, x: Any, skip: Any, scale: Any, bias: Any = None) -> Any:
+    total = x + skip if bias is None else x + skip + bias
+    return _with_sum(node, rms_norm(_one_output(node), total, scale), total)
+
+
+def _one_output(node: OnnxNode) -> OnnxNode:
+    given = {"epsilon": 1e-12, **node.attributes}
+    return OnnxNode(node.name, node.op, outputs=node.outputs[:1], attributes=given)
+
+
+def _with_sum(node: OnnxNode, out: Any, total: Any) -> Any:
+    """The outputs: the second and third, statistics for training, are not there."""
+    return (out, None, None, total)[: len(node.outputs)] if len(node.outputs) > 1 else out
+
+
+_ACTIVATIONS: dict[str, Callable[..., Any]] = {
+    "Relu": F.relu,
+    "Sigmoid": gw.sigmoid,
+    "Tanh": gw.tanh,
+    "LeakyRelu": F.leaky_relu,
+    "Clip": lambda x, low, high: gw.clip(x, low, high),
+    "HardSigmoid": lambda x, alpha, beta: gw.clip(alpha * x + beta, 0, 1),
+}
+
+
+@operator("FusedConv", domain=MICROSOFT)
+def fused_conv(node: OnnxNode, x: Any, weight: Any, bias: Any = None, added: Any = None) -> Any:
+    """A convolution, something added to it, and an activation."""
+    out = conv(node, x, weight, bias)
+    out = out if added is None else out + added
+    return _activated(node, out, *node.get("activation_params", ()))
+
+
+@operator("FusedGemm", domain=MICROSOFT)
+def fused_gemm(node: OnnxNode, a: Any, b: Any, c: Any = None) -> Any:
+    names = ("activation_alpha", "activation_beta")
+    return _activated(
+        node, gemm(node, a, b, c), *[node.get(name) for name in names if name in node.attributes]
+    )
+
+
+def _activated(node: OnnxNode, out: Any, *parameters: float) -> Any:
+    name = node.get("activation")
+    if name not in _ACTIVATIONS:
+        raise NotImplementedError(f"{node.where()}: the activation {name} is not supported")
+    return _ACTIVATIONS[name](out, *parameters)
