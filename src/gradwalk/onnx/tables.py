@@ -1,13 +1,11 @@
 """All operators: importing their families fills the table."""
 
-from gradwalk.onnx import control
+from gradwalk.onnx import control, other_domains
 from gradwalk.onnx.operators import (
     attention,
-    classical,
     convolution,
     creation,
     elementwise,
-    fused,
     images,
     indexing,
     normalization,
@@ -22,8 +20,7 @@ from gradwalk.onnx.operators import (
 from gradwalk.onnx.operators.table import TABLE as OPERATORS
 
 FAMILIES = (
-    attention, classical, control, convolution, creation, elementwise, fused, images,
-    indexing,
-    normalization, pooling, products, quantization, recurrent, reductions, shapes, training,
+    attention, control, convolution, creation, elementwise, images, indexing, normalization,
+    other_domains, pooling, products, quantization, recurrent, reductions, shapes, training,
 )  # fmt: skip
 __all__ = ["FAMILIES", "OPERATORS"]
