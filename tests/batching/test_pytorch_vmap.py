@@ -17,21 +17,12 @@ pytestmark = [
 
 SHAPES = "the shape of the result depends on the numbers of each sample"
 MEMORY = "the strides are those of the memory of one sample"
-NUMBERS = "an argument that decides on the computation differs between samples"
 STATISTICS = "running statistics that the samples share would be written by each of them"
 # What is refused with a VmapError, in some of its calls, and why.
 REFUSED = {
     **dict.fromkeys(
-        ("argwhere", "bincount", "histc", "index_put", "masked_select", "nn.functional.one_hot",
-         "nonzero", "nonzero_static", "repeat_interleave", "to_sparse", "unique",
-         "unique_consecutive"), SHAPES,
-    ),
-    **dict.fromkeys(
-        ("cov", "histogram", "index_reduce", "linalg.pinv", "linspace", "logspace", "nanquantile",
-         "quantile", "scatter_reduce"), NUMBERS,
-    ),
-    **dict.fromkeys(
-        ("nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d"), NUMBERS,
+        ("argwhere", "bincount", "index_put", "masked_select", "nn.functional.one_hot",
+         "nonzero", "repeat_interleave", "to_sparse", "unique", "unique_consecutive"), SHAPES,
     ),
     **dict.fromkeys(("as_strided", "as_strided_copy"), MEMORY),
     **dict.fromkeys(
@@ -40,8 +31,9 @@ REFUSED = {
         STATISTICS,
     ),
 }  # fmt: skip
-# PyTorch's vmap fills every sample at the indices of all samples if they share the tensor.
-WRONG_IN_PYTORCH = {("index_fill", "others")}
+# PyTorch's vmap fills every sample at the indices of all samples if they share the tensor, and of
+# no matrices it makes one result for all samples.
+WRONG_IN_PYTORCH = {("index_fill", "others"), ("linalg.pinv", "others")}
 WITHOUT_TENSORS = {
     "scalar_tensor", *(name for name in NAMES if name.startswith("signal.")),
     "arange", "broadcast_shapes", "empty", "empty_permuted", "empty_strided", "eye", "full", "ones",

@@ -361,3 +361,116 @@ def test_an_index_of_several_batched_numbers(take: Any, in_dims: Any) -> None:
         numbers = library.tensor([2, 0]), library.tensor(second)
         found.append(library.vmap(take, in_dims=in_dims)(table, *numbers).tolist())
     assert found[0] == found[1]
+
+
+# -- numbers of each sample that used to be asked for ----------------------------------------------
+
+ROWS = np.random.default_rng(0).normal(size=(3, 4, 5))
+PLACES = np.random.default_rng(1).integers(0, 4, (3, 4, 5))
+BY_NUMBERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "quantile": (lambda m, x, q: m.quantile(x, q), (ROWS, [[0.1, 0.5], [0.2, 0.9], [0.0, 1.0]])),
+    "nanquantile": (lambda m, x, q: m.nanquantile(x, q), (ROWS, [0.1, 0.5, 1.0])),
+    "histc": (lambda m, x: m.histc(x, 6), (ROWS,)),
+    "histc between": (lambda m, x: m.histc(x, 6, min=-1, max=1), (ROWS,)),
+    "histogram": (lambda m, x, w: m.histogram(x, 5, weight=w)[0], (ROWS, abs(ROWS))),
+    "edges": (lambda m, x: m.histogram(x, 5, density=True)[1], (ROWS,)),
+    "scatter_reduce": (
+        lambda m, x, i: m.scatter_reduce(x, 0, i, x.abs(), "prod"), (ROWS, PLACES),
+    ),
+    "index_reduce": (
+        lambda m, x, i: m.index_reduce(x, 0, i, x, "prod", include_self=False),
+        (ROWS, PLACES[:, 0, :4]),
+    ),
+    "multiply": (lambda m, x, i: m.scatter(x, 1, i, x, reduce="multiply"), (ROWS, PLACES)),
+    "pinv": (lambda m, x, t: m.linalg.pinv(x, rtol=t), (ROWS, [0.1, 0.3, 0.5])),
+    "cov": (lambda m, x, w: m.cov(x, fweights=w), (ROWS, PLACES[:, 0])),
+    "lstsq": (lambda m, a: m.linalg.lstsq(a.mT, a.mT[:, :2], driver="gelss").residuals, (ROWS,)),
+    "nonzero_static": (lambda m, x: m.nonzero_static(x > 0, size=9), (ROWS,)),
+    "fractional_max_pool2d": (
+        lambda m, x, s: m.nn.functional.fractional_max_pool2d(
+            x[None, None], 2, output_size=(2, 3), _random_samples=s
+        ),
+        (ROWS, np.random.default_rng(2).random((3, 1, 1, 2))),
+    ),
+    "linspace": (lambda m, a, b: m.linspace(a, b, 5, dtype=m.float64), ([0.0, 1.0], [2.0, -3.0])),
+    "logspace": (lambda m, a: m.logspace(a, 2, 4, dtype=m.float64), ([0.0, 1.0],)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:The reduce argument")  # PyTorch's
+@pytest.mark.parametrize("name", BY_NUMBERS)
+def test_functions_whose_arguments_decide_as_pytorch_on_each_sample(name: str) -> None:
+    function, arrays = BY_NUMBERS[name]
+    found = gw.vmap(lambda *t: function(gw, *t))(*[gw.tensor(a) for a in map(np.asarray, arrays)])
+    samples = zip(*[torch.tensor(a) for a in map(np.asarray, arrays)], strict=True)
+    expected = torch.stack([function(torch, *sample) for sample in samples])
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_repeats_of_each_sample_need_the_size_of_the_result() -> None:
+    rows, repeats = gw.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), gw.tensor([[1, 0, 3], [2, 1, 1]])
+    found = gw.vmap(lambda x, n: gw.repeat_interleave(x, n, output_size=4))(rows, repeats)
+    assert found.tolist() == [[1.0, 3.0, 3.0, 3.0], [4.0, 4.0, 5.0, 6.0]]
+    with pytest.raises(gw.VmapError):
+        gw.vmap(gw.repeat_interleave)(rows, repeats)
+
+
+# -- draws by numbers of each sample ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", [gw.poisson, lambda a: gw.distributions.Gamma(a, 1.0).rsample()])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_draws_by_numbers_of_each_sample(draw: Any, tracked: bool) -> None:
+    means = gw.tensor([1.0, 100.0]).expand(300, 2).clone().requires_grad_(tracked)
+    found = gw.vmap(draw, randomness="different")(means)
+    assert np.allclose(found.mean(0).tolist(), [1.0, 100.0], rtol=0.3)
+    assert len(set(found[:, 1].tolist())) > 30
+    with pytest.raises(gw.VmapError, match="draws random numbers"):
+        gw.vmap(draw)(means)
+    with pytest.raises(gw.VmapError, match='randomness is "same"'):
+        gw.vmap(draw, randomness="same")(means)
+    shared = gw.vmap(lambda x, a: x * 0 + draw(a), (0, None), randomness="same")
+    assert len(set(shared(gw.zeros(5), gw.tensor(50.0)).tolist())) == 1
+
+
+def test_gamma_draws_pass_gradients_inside_and_outside_of_vmap() -> None:
+    def draw(a: Any) -> Any:
+        return gw.distributions.Gamma(a, 1.0).rsample()
+
+    a = gw.full((500,), 3.0)
+    inside = gw.vmap(gw.grad(draw), randomness="different")(a)
+    outside = gw.grad(lambda a: gw.vmap(draw, randomness="different")(a).sum())(a)
+    for gradient in (inside, outside):  # the mean of the draws is a
+        assert abs(float(gradient.mean()) - 1) < 0.15
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        gw.vmap(gw.grad(gw.grad(draw)), randomness="different")(a)
+
+
+# -- writes at indices -----------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # PyTorch's
+@pytest.mark.parametrize("transform", ["jvp", "jacrev", "jacfwd"])
+def test_the_last_write_wins_in_every_sample(transform: str) -> None:
+    def both(m: Any) -> Any:
+        def write(x: Any, values: Any, i: Any) -> Any:
+            return m.index_copy(x, 0, i, values)
+
+        def moved(x: Any, values: Any, i: Any) -> Any:
+            if transform == "jvp":
+                step = (x * 0.5, values * 0.1)
+                return m.func.jvp(lambda x, v: write(x, v, i), (x, values), step)[1]
+            return getattr(m.func, transform)(write, argnums=1)(x, values, i)
+
+        x, values = m.ones(3, 4), m.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        return m.func.vmap(moved)(x, values, m.tensor([[0, 1], [1, 0], [2, 0]])).numpy()
+
+    np.testing.assert_allclose(both(gw), both(torch))
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, lambda f: gw.grad(f)])
+def test_no_samples_have_the_shape_of_results(transform: Any) -> None:
+    loss = transform(lambda x, y: gw.cross_entropy(x, y))
+    found = gw.vmap(loss)(gw.zeros(0, 2, 3), gw.zeros(0, 2).long())
+    assert found.shape == (gw.vmap(loss)(gw.zeros(1, 2, 3), gw.zeros(1, 2).long())[:0]).shape
+    assert gw.vmap(gw.nn.Conv2d(3, 4, 3))(gw.zeros(0, 2, 3, 8, 8)).shape == (0, 2, 4, 6, 6)

@@ -10,6 +10,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.batching.level import Level
+from gradwalk.ops.core.op import Op
 
 f = gw.nn.functional
 SAMPLES, TIME, WIDTH = 3, 4, 6
@@ -94,3 +95,53 @@ def test_forward_and_gradient_are_one_op_each(
     xs = [gw.ones(SAMPLES, *shape) for shape in shapes]
     gw.vmap(gw.grad(lambda *operands: function(*operands).sum()))(*xs)
     assert [n for n in called if n not in ("reshape", "sum", "expand", "permute")] == expected
+
+
+# -- recurrent networks ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("LSTM", {"bidirectional": True}), ("GRU", {"num_layers": 2}), ("RNN", {}),
+     ("RNN", {"nonlinearity": "relu"})],
+)  # fmt: skip
+def test_gradients_of_recurrent_weights_by_sample(kind: str, options: dict[str, Any]) -> None:
+    gw.manual_seed(0)
+    model = getattr(gw.nn, kind)(3, 4, **options).double()
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    x = gw.randn(2, 3, 5, 2, 3, dtype=gw.float64)  # (sample, sample, time, batch, features)
+
+    def loss(weights: Any, x: Any) -> Any:
+        out, last = gw.func.functional_call(model, weights, (x,))
+        states = last if isinstance(last, tuple) else (last,)
+        return (out**2).sum() + sum((state**3).sum() for state in states)
+
+    each = gw.grad(loss)
+    found = gw.vmap(gw.vmap(each, in_dims=(None, 0)), in_dims=(None, 0))(weights, x)
+    stacked = {name: gw.stack([p, p * 0.5]) for name, p in weights.items()}
+    ensemble = gw.vmap(each, in_dims=(0, None))(stacked, x[0, 0])
+    for i, j in ((0, 0), (0, 2), (1, 1)):
+        for name, expected in each(weights, x[i, j]).items():
+            np.testing.assert_allclose(found[name][i, j].numpy(), expected.numpy(), atol=1e-10)
+    for name, expected in each({n: p * 0.5 for n, p in weights.items()}, x[0, 0]).items():
+        np.testing.assert_allclose(ensemble[name][1].numpy(), expected.numpy(), atol=1e-10)
+
+
+def test_a_recurrent_network_is_one_op_for_all_samples_and_times(monkeypatch: Any) -> None:
+    model = gw.nn.LSTM(3, 4)
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    called: list[str] = []
+    plain = Op.__call__
+
+    def noted(op: Op, *args: Any, **attrs: Any) -> Any:
+        called.append(op.name)
+        return plain(op, *args, **attrs)
+
+    monkeypatch.setattr(Op, "__call__", noted)
+    each = gw.grad(lambda w, x: gw.func.functional_call(model, w, (x,))[0].sum())
+    counts = []
+    for times in (2, 20):
+        called.clear()
+        gw.vmap(each, in_dims=(None, 0))(weights, gw.randn(3, times, 2, 3))
+        counts.append(sum(name != "matmul" for name in called))  # one product at each time
+    assert counts[0] == counts[1]

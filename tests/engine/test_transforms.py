@@ -444,3 +444,28 @@ def test_jvp_of_one_part_of_complex_numbers() -> None:
             found.append(library.func.jvp(function, (library.tensor(X),), (library.tensor(Y),))[1])
     for ours, theirs in zip(found[:2], found[2:], strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy())
+
+
+def test_tangents_of_an_operand_without_a_derivative_are_left_out() -> None:
+    moved = gw.func.jvp(
+        gw.special.chebyshev_polynomial_t, (gw.tensor(0.5), gw.tensor(2.0)), (gw.ones(()),) * 2
+    )
+    assert [float(t) for t in moved] == [-0.5, 2.0]
+
+
+def test_what_nested_transforms_return_needs_no_gradient() -> None:
+    weight = gw.randn(3, 3)
+
+    def inner(w: Any, x: Any) -> Any:
+        return ((x @ w) ** 3).sum()
+
+    def outer(x: Any) -> Any:
+        return (gw.grad(inner)(weight, x) ** 2).sum()
+
+    for found in (gw.grad(outer)(gw.ones(3)), gw.func.vjp(outer, gw.ones(3))[0]):
+        assert not found.requires_grad
+    tied = gw.grad(outer)(gw.ones(3, requires_grad=True))
+    assert tied.requires_grad
+    (third,) = gw.autograd.grad(tied.sum(), weight.requires_grad_(), allow_unused=True)
+    assert third is None  # weight was not followed when tied was made
+    assert gw.grad(outer)(gw.ones(3)).requires_grad  # now it is

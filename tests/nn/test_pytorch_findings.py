@@ -472,3 +472,18 @@ def test_a_hook_before_loading_sees_the_part_of_its_module() -> None:
         more = model.load_state_dict(given, strict=False)
         found.append((seen, *map(sorted, (*keys, *more))))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+def test_gradients_of_rows_divided_by_their_uses(padding: int | None) -> None:
+    rows, weights = np.array([[0, 1, 1, 2], [2, 1, 4, 0]]), np.arange(10.0).reshape(5, 2)
+
+    def gradient(m: Any) -> Any:
+        weight = m.tensor(weights, requires_grad=True)
+        found = m.nn.functional.embedding(
+            m.tensor(rows), weight, padding_idx=padding, scale_grad_by_freq=True
+        )
+        return found.detach().numpy(), m.autograd.grad((found**2).sum(), weight)[0].numpy()
+
+    for found, expected in zip(gradient(gw), gradient(torch), strict=True):
+        np.testing.assert_allclose(found, expected)

@@ -18,6 +18,7 @@ from tests.onnx.models import NETWORKS, network
 from tests.onnx.test_round_trips import CLOSE, run_by_onnxruntime
 
 functional = nn.functional
+ORDER = gw.tensor([2, 0, 1])
 Sizes = list[tuple[int, ...]]
 BATCH, ONE = [{0: "batch"}], [(2,), (1,), (5,)]
 BOTH, TWO = [{0: "batch", 1: "time"}], [(2, 4), (1, 1), (3, 7)]
@@ -97,6 +98,10 @@ def cases() -> list[Any]:
          TWO),
         ("zeros", lambda t: gw.cat([t, gw.zeros(t.shape[0], 2)], 1), rows(3), BATCH, ONE),
         ("moved", moved, rows(4), BATCH, [(2,), (5,)]),
+        ("several arrays", lambda t: t[:, ORDER, ORDER], rows(4, 3), BATCH, ONE),
+        ("places", lambda t: functional.max_pool2d(t, 2, return_indices=True),
+         lambda n: (gw.randn(n, 3, 4, 4),), BATCH, ONE),
+        ("a loss of places", lambda t: functional.nll_loss(t, t.argmin(1)), rows(4, 3), BATCH, ONE),
         ("written", written, rows(4), BATCH, ONE),
         ("embedding", nn.Embedding(7, 3), words, BOTH, TWO),
         ("larger", nn.Upsample(scale_factor=2), image, square, [(2, 4), (1, 3)]),

@@ -111,11 +111,57 @@ def written(t: gw.Tensor) -> tuple[gw.Tensor, ...]:
     return new, t.diagonal(0, 1, 2), t.unfold(2, 3, 2), t.tril(), gw.pad(t, (1, 2), value=3.0)
 
 
+def written_by_arrays(t: gw.Tensor, places: gw.Tensor) -> tuple[gw.Tensor, ...]:
+    """Elements changed at arrays of indices, and where a mask is true."""
+    some, column, masked = t.clone(), t.clone(), t.clone()
+    some[places, :, places] = 0.0
+    column[:, places] = t[:, :3] * 2
+    masked[t > 0] = 0.5
+    added = t.index_put((places.abs(),), t, accumulate=True)
+    rows, index = t[:, :3, 0], places.abs()[None].expand(3, 3)
+    reduced = [rows.scatter_reduce(0, index, t[:, :3, 1], how) for how in ("amax", "amin", "mean")]
+    return some, column, masked, added, *reduced
+
+
 def layers() -> list[tuple[str, Any, tuple[gw.Tensor, ...]]]:
     gw.manual_seed(0)
     x, image = gw.randn(3, 4, 6), gw.randn(2, 4, 7, 8)
+    places, column = gw.tensor([2, -1, 0]), gw.tensor([[0], [3]])
     functional = nn.functional
     return [
+        ("LSTM with a projection", nn.LSTM(6, 5, proj_size=2), (x,)),
+        ("several arrays", lambda t, i, j: (
+            t[i, i], t[i, :, i], t[:, i, i], t[i[:1], j], t[0, :, i], t[i, 1, i], t[i, 1:3, i],
+            t[:, None, j, i], t[i.int(), i.int()], t[None, i, i], t[None, i, i, None, 2],
+        ), (x, places, column)),
+        ("written by arrays", written_by_arrays, (x, places)),
+        ("a loss of places", lambda t: functional.nll_loss(t, gw.tensor([[1], [0], [3]])),
+         (x[:, :, :1],)),
+        ("places of the largest", lambda t: functional.max_pool2d(
+            t, 3, 2, 1, return_indices=True), (image,)),
+        ("and back", lambda t: functional.max_unpool2d(
+            *functional.max_pool2d(t, 2, return_indices=True), 2), (image,)),
+        ("diagonals", gw.diag_embed, (x,)),
+        ("edges", lambda t: (gw.bucketize(t, gw.tensor([-1.0, 0.0, 1.0])), gw.searchsorted(
+            t.sort(2).values, t, right=True)), (x,)),
+        ("no numbers", lambda t: gw.nan_to_num(t / (t - t[:, :1]), posinf=3.0), (x,)),
+        ("norms", lambda t: [gw.norm(t, p, 1) for p in (0, 0.5, 1, 2, 3, math.inf, -math.inf)],
+         (x,)),
+        ("angles", lambda t: gw.atan2(t, t.flip(0)), (x,)),
+        ("rare", lambda t: (
+            gw.sinc(t), gw.heaviside(t, t), gw.special.entr(t.abs()), gw.logaddexp2(t, -t),
+            gw.special.xlog1py(t.abs(), t.abs()),
+        ), (x,)),
+        ("logic of numbers", lambda t: (
+            gw.logical_and(t.round(), t), gw.logical_not(t.round()), gw.count_nonzero(t > 0),
+            (t > 0).cumsum(1), t.argmax(), gw.masked_scatter(t, t > 0, -t),
+        ), (x,)),
+        ("nothing", lambda t: gw.cat([t[:, :0].reshape(0, 6), t[0]]), (x,)),
+        ("uneven steps", lambda t: gw.gradient(t, spacing=(gw.tensor([0.0, 1.0, 3.0]),), dim=0)[0],
+         (x,)),
+        ("one place twice", lambda t: functional.max_unpool1d(
+            *functional.max_pool1d(t, 3, 1, return_indices=True), 3, 1), (x,)),
+        ("a threshold", lambda t: functional.softplus(t * 5, 2, 3), (x,)),
         ("GRU", nn.GRU(6, 5, num_layers=2, bidirectional=True), (x,)),
         ("RNN", nn.RNN(6, 5, nonlinearity="relu"), (x,)),
         ("attention with weights", nn.MultiheadAttention(6, 2, batch_first=True), (x, x, x)),

@@ -9,7 +9,8 @@ tensors that the lanes are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from gradwalk.batching.lanes import Lanes, Shape, spread
 from gradwalk.batching.rules import rule_of
 from gradwalk.batching.streams import BatchedStream
 from gradwalk.batching.whole import WHOLE
+from gradwalk.batching.whole_recurrent import RECURRENT, shares_weights
 from gradwalk.compiler.functional.functional_array import Chain, FunctionalArray
 from gradwalk.compiler.functional.machine import Machine
 from gradwalk.compiler.functional.memory_order import CONTIGUOUS, MemoryLayout
@@ -308,6 +310,8 @@ class Level(Machine):
             return None
         lanes = [a._array.term for a in args if hasattr(a, "_array")]
         plain = all(lane.inner.__class__ is np.ndarray for lane in lanes)
+        if op in RECURRENT and not shares_weights(op, lanes):
+            return None
         recorded = any(getattr(a, "requires_grad", False) for a in args)
         return WHOLE[op] if plain and recorded else None
 
@@ -353,11 +357,12 @@ class Level(Machine):
         if hasattr(function, "vmap") and not needed and not keywords:
             inner = [_followed(a).inner if a.__class__ is Lanes else a for a in lanes]
             dims = [0 if a.__class__ is Lanes and a.batched else None for a in lanes]
-            made, out_dims = function.vmap(
-                VmapInfo(self.size, self.randomness),
-                rebuild(tuple(args), iter(dims)),
-                *rebuild(tuple(args), iter(inner)),
-            )
+            with self._left():
+                made, out_dims = function.vmap(
+                    VmapInfo(self.size, self.randomness),
+                    rebuild(tuple(args), iter(dims)),
+                    *rebuild(tuple(args), iter(inner)),
+                )
             out = flat_dims(f"{function.__name__}.vmap: out_dims", "the result", out_dims, made)
             parts = [self._rewrapped(t, d) for t, d in zip(leaves(made), out, strict=True)]
             return rebuild(made, iter(parts))
@@ -382,16 +387,23 @@ class Level(Machine):
 
         given = [_followed(a).inner if a.__class__ is Lanes else a for a in lanes]
         dims = [0 if a.__class__ is Lanes and a.batched else None for a in lanes]
-        switch(level=self.outer)
-        try:
+        with self._left():
             if 0 in dims:
                 made, outputs = on_all_samples(function, given, dims, self.randomness)
             else:
                 made = outputs = function.apply(*given)
-        finally:
-            switch(level=self)
         dim = 0 if 0 in dims else None
         return rebuild(made, iter([self._rewrapped(t, dim) for t in leaves(outputs)]))
+
+    @contextmanager
+    def _left(self) -> Iterator[None]:
+        """Compute on the values of all samples: outside of this vmap, inside those around it."""
+        before = current().level
+        switch(level=self.outer)
+        try:
+            yield
+        finally:
+            switch(level=before)
 
     def _rewrapped(self, tensor: Any, dim: int | None) -> Any:
         """A tensor that has its samples along `dim` as a tensor of this vmap."""
@@ -409,33 +421,37 @@ class Level(Machine):
             stream = self.outer.stream(stream)
         return BatchedStream(self, stream)
 
-    def check_draws(self) -> None:
-        """Raise if the function may not draw random numbers."""
+    def check_draws(self, *parameters: Any) -> None:
+        """Raise if the function may not draw random numbers, or not with these parameters."""
         if self.randomness == "error":
             raise refused(
                 "the function draws random numbers, and vmap was not told whether the samples "
                 "share them.",
                 'vmap(f, randomness="different") draws for each sample, "same" once for all.',
             )
-
-    def drawn_by_row(self, draw: Callable[[Any], Any], tensor: Any) -> Any:
-        """What a function draws for each row of a matrix, for the rows of all samples."""
-        self.check_draws()
-        lanes = self.lift(tensor)._array.term
-        if self.randomness == "same" and lanes.batched:
+        if self.randomness == "same" and any(self.lift(t)._array.term.batched for t in parameters):
             raise refused(
                 'the samples draw by numbers of their own, and randomness is "same".',
                 'vmap(f, randomness="different")',
             )
-        before = current().level
-        switch(level=self.outer)
-        try:
-            if self.randomness == "same":
-                return draw(tensor_of(lanes.inner))
-            rows = spread(lanes, self.size)
-            flat = reshape(rows, shape=(math.prod(rows.shape[:-1]), rows.shape[-1]))
-            drawn = draw(tensor_of(flat))
-            made = reshape(drawn, shape=(*rows.shape[:-1], drawn.shape[-1]))
-        finally:
-            switch(level=before)
-        return wrap(self.batched(self.inner_of(made)))
+
+    def drawn_by_row(self, draw: Callable[[Any], Any], tensor: Any) -> Any:
+        """What a function draws for each row of a matrix, for the rows of all samples."""
+
+        def of_rows(rows: Any) -> Any:
+            if rows.ndim < 3:
+                return draw(rows)
+            drawn = draw(reshape(rows, shape=(math.prod(rows.shape[:-1]), rows.shape[-1])))
+            return reshape(drawn, shape=(*rows.shape[:-1], drawn.shape[-1]))
+
+        return self.drawn(of_rows, tensor)
+
+    def drawn(self, draw: Callable[..., Any], *parameters: Any) -> Any:
+        """What a function draws by parameters of one shape, for those of all samples."""
+        self.check_draws(*parameters)
+        lanes = [self.lift(t)._array.term for t in parameters]
+        same = self.randomness == "same"
+        with self._left():
+            given = [each.inner if same else spread(each, self.size) for each in lanes]
+            made = draw(*[tensor_of(inner) for inner in given])
+        return made if same else wrap(self.batched(self.inner_of(made)))

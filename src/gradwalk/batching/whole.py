@@ -8,6 +8,7 @@ from typing import Any
 from gradwalk.batching.rules import RULES
 from gradwalk.batching.rules.elementwise import elementwise, side_by_side
 from gradwalk.batching.rules.network import normalize, parted_rows, pull_normalized
+from gradwalk.batching.whole_recurrent import RECURRENT
 from gradwalk.compiler.functional import whole_ops
 from gradwalk.compiler.functional.whole_ops import in_another_form
 from gradwalk.ops.core.op import Op, define
@@ -149,6 +150,7 @@ _ACTIVATIONS = {like: _activation(like) for like in (gelu_exact, gelu_tanh)}
 WHOLE: dict[Op, Op] = {
     standardize: whole_ops.WHOLE[standardize],
     **{like: whole for like, (_, whole) in _ACTIVATIONS.items()},
+    **RECURRENT,
     attention_op: in_another_form(
         attention_op,
         lambda query, key, value, *, scale, causal: attention_forward(

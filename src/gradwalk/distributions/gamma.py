@@ -99,7 +99,7 @@ class Gamma(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return StandardGamma.apply(self.concentration.expand(shape)) / self.rate
+        return StandardGamma.of(self.concentration.expand(shape)) / self.rate
 
     def log_prob(self, value: Tensor | float) -> Tensor:
         value = gw.as_tensor(value, dtype=self.rate.dtype)  # a number too, as in PyTorch
@@ -163,7 +163,7 @@ class Dirichlet(Distribution):
         return self.concentration * (total - self.concentration) / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return DirichletDraw.apply(self.concentration.expand(self._extended_shape(sample_shape)))
+        return DirichletDraw.of(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def _log_beta(self) -> Tensor:
         return gw.lgamma(self.concentration).sum(-1) - gw.lgamma(self.concentration.sum(-1))

@@ -13,6 +13,7 @@ import numpy as np
 
 import gradwalk as gw
 from gradwalk.engine.function import Function
+from gradwalk.engine.modes import current
 from gradwalk.random.counts import gamma
 from gradwalk.random.generator import default_generator
 from gradwalk.tensors.tensor import Tensor
@@ -23,7 +24,37 @@ _TERMS = 30  # of the series for small values; the terms fall faster than 2â»â
 _STEP = 1e-3  # of the differences, in widths of the distribution
 
 
-class StandardGamma(Function):
+def _samples_first(info: Any, in_dims: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
+    """Tensors of one shape with the samples of a vmap along the first dimension."""
+    return [
+        t.expand(info.batch_size, *t.shape) if dim is None else t.movedim(dim, 0)
+        for t, dim in zip(tensors, in_dims, strict=True)
+    ]
+
+
+class _Draw(Function):
+    """A draw for each of its parameters. Inside vmap it runs on batched tensors, or, where only
+    transforms around the vmap follow it, once for the parameters of all samples."""
+
+    generate_vmap_rule = True
+
+    @classmethod
+    def of(cls, concentration: Tensor) -> Tensor:
+        """The draw; an error inside a vmap that was not told what random numbers mean."""
+        level = current().level
+        if level is not None:
+            level.check_draws(concentration)
+        drawn: Tensor = cls.apply(concentration)
+        return drawn
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: Any, *parameters: Tensor) -> Any:
+        if info.randomness == "same":
+            return cls.apply(*parameters), None
+        return cls.apply(*_samples_first(info, in_dims, parameters)), 0
+
+
+class StandardGamma(_Draw):
     """A draw of the gamma distribution of rate 1; its gradient is implicit."""
 
     @staticmethod
@@ -35,10 +66,10 @@ class StandardGamma(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
-        return g * _Slope.apply(gamma_slope, *ctx.saved_tensors)
+        return g * _slope(gamma_slope, *ctx.saved_tensors)
 
 
-class DirichletDraw(Function):
+class DirichletDraw(_Draw):
     """A draw of the Dirichlet distribution; its gradient is implicit.
 
     Coordinate i is a beta variable of (concentration i, sum of the others). If its concentration
@@ -65,12 +96,16 @@ class DirichletDraw(Function):
     def backward(ctx: Any, g: Tensor) -> Tensor:
         concentration, drawn = ctx.saved_tensors
         others = concentration.sum(-1, keepdim=True) - concentration
-        slope = _Slope.apply(beta_slope, concentration, others, drawn)
+        slope = _slope(beta_slope, concentration, others, drawn)
         return slope * (g - (g * drawn).sum(-1, keepdim=True)) / (1 - drawn)
 
 
 class _Slope(Function):
     """How a draw moves with its parameter. It has no derivative of its own, and says so."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, slope: Callable[..., Array], *tensors: Tensor) -> Any:
+        return _Slope.apply(slope, *_samples_first(info, in_dims[1:], tensors)), 0
 
     @staticmethod
     def forward(ctx: Any, slope: Callable[..., Array], *tensors: Tensor) -> Tensor:
@@ -79,10 +114,33 @@ class _Slope(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        raise NotImplementedError(
-            "rsample of a gamma, beta or Dirichlet distribution has first derivatives only. Fix: "
-            "leave out create_graph=True, or draw with sample()."
-        )
+        raise _ONLY_FIRST
+
+
+class _Final(Function):
+    """A slope that is computed, inside vmap, apart from what it depends on."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(ctx: Any, slope: Tensor, *tensors: Tensor) -> Tensor:
+        return slope
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        raise _ONLY_FIRST
+
+
+_ONLY_FIRST = NotImplementedError(
+    "rsample of a gamma, beta or Dirichlet distribution has first derivatives only. Fix: "
+    "leave out create_graph=True, or draw with sample()."
+)
+
+
+def _slope(slope: Callable[..., Array], *tensors: Tensor) -> Any:
+    if current().level is None:
+        return _Slope.apply(slope, *tensors)
+    return _Final.apply(_Slope.apply(slope, *[t.detach() for t in tensors]), *tensors)
 
 
 @np.errstate(all="ignore")

@@ -73,8 +73,9 @@ def _elementwise(node: Any, operands: dict[str, Any], arriving: list[Any]) -> An
         if tangent is not None:
             plan = node.op.plan(tuple([i == position for i in range(len(arriving))]))
             pulled = plan.pull(broadcast_to(tangent, shape), operands, node.attrs)
-            terms.append(pulled[position])
-    return sum(terms[1:], terms[0])
+            if pulled[position] is not None:  # an operand may have no derivative
+                terms.append(pulled[position])
+    return sum(terms[1:], terms[0]) if terms else None
 
 
 def _in_place_of_inputs(

@@ -51,6 +51,8 @@ class _TransformRun:
                 moving = [t for number in argnums for t in leaves(arguments[number])]
                 self.starts = [gradients.wrap(t._array, t.grad_fn, t._index) for t in moving]
             result = function(*arguments, **keywords)
+        for stand_in in self.inputs:
+            stand_in._over = True
         self.aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
@@ -65,13 +67,17 @@ class _TransformRun:
             self.aux = mapped(lambda t: _released(t) if hasattr(t, "_array") else t, self.aux)
 
     def _reaches_outside(self) -> bool:
-        """Whether an outer transform may differentiate through this run: then keep the graph."""
+        """Whether an outer transform may differentiate through this run: then keep the graph.
+
+        The stand-ins of runs inside this one are over, and no one differentiates by them.
+        """
         if any(i._node is not None for i in self.inputs):
             return True
         ours = set(self.inputs)
         results = [*self.outputs, *(t for t in leaves(self.aux) if hasattr(t, "_array"))]
         roots = [o.grad_fn or o for o in results if o.requires_grad]
-        return any(not n.inputs and n not in ours for n in inputs_first(roots, ours))
+        ends = (n for n in inputs_first(roots, ours) if not n.inputs and n not in ours)
+        return not all(getattr(n, "_over", False) for n in ends)
 
     def pull(self, cotangents: Sequence[Any], retain: bool) -> list[Any]:
         """Cotangents of the outputs to gradients of the inputs, zeros where nothing arrives."""

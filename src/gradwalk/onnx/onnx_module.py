@@ -51,6 +51,7 @@ class OnnxModule(GraphModule):
         self._path = Path(file.path).name
         graph = file.model.graph
         held = {name: value.const_value for name, value in graph.initializers.items()}
+        held |= _in_nodes(graph)
         self._held: dict[str, tuple[Any, str]] = {}  # the parts and names of parameters, buffers
         self._inputs = {v.name: _declared(v) for v in graph.inputs if v.name not in held}
         reader = GraphReader(file.model, file.array)
@@ -171,4 +172,16 @@ def _declared(value: Any) -> tuple[Any, tuple[int | None, ...] | None]:
     dtype = dtype_of(value.dtype.value, f"input '{value.name}'")
     if value.shape is None:
         return dtype, None
-    return dtype, tuple(n if isinstance(n, int) else None for n in value.shape)
+    # Paddle writes -1 for a dimension that is open.
+    return dtype, tuple(n if isinstance(n, int) and n >= 0 else None for n in value.shape)
+
+
+def _in_nodes(graph: Any) -> dict[str, Any]:
+    """The tensors of several floats that the file holds in nodes of its own, as Paddle does."""
+    found = {}
+    for node in graph:
+        value = node.attributes.get("value") if node.op_type == "Constant" else None
+        tensor = None if value is None else value.value
+        if tensor is not None and tensor.dtype.is_floating_point() and tensor.size > 1:
+            found[node.outputs[0].name] = tensor
+    return found

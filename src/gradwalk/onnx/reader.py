@@ -43,12 +43,14 @@ class GraphReader:
     ) -> Graph:
         """A graph, or the body of a function called with some attributes, as steps.
 
-        Inputs that are `held` have a value in the file, and are captured.
+        Inputs and constants that are `held` have a value in the file, and are captured.
         """
         known = dict(constants)
         inputs = [value.name for value in graph.inputs if value.name not in held]
         read = Graph(inputs, [], [], known)
         for found in graph:
+            if found.op_type == "Constant" and found.outputs[0].name in held:
+                continue
             self.count += 1
             if self.count > MOST_STEPS:
                 raise ValueError(f"it has more than {MOST_STEPS} nodes, functions included")

@@ -1,6 +1,6 @@
 """All operators: importing their families fills the table."""
 
-from gradwalk.onnx import control
+from gradwalk.onnx import control, other_domains
 from gradwalk.onnx.operators import (
     attention,
     convolution,
@@ -21,6 +21,6 @@ from gradwalk.onnx.operators.table import TABLE as OPERATORS
 
 FAMILIES = (
     attention, control, convolution, creation, elementwise, images, indexing, normalization,
-    pooling, products, quantization, recurrent, reductions, shapes, training,
+    other_domains, pooling, products, quantization, recurrent, reductions, shapes, training,
 )  # fmt: skip
 __all__ = ["FAMILIES", "OPERATORS"]

@@ -6,10 +6,13 @@ In our own stream one uniform number makes one draw; SciPy computes the inverses
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradwalk.engine.modes import current
+from gradwalk.graph.abstract import numbers_of
 from gradwalk.random import rejection
 from gradwalk.random.generator import Generator, stream_of
 from gradwalk.random.mersenne import MersenneStream
@@ -31,6 +34,11 @@ def _drawn(
     *parameters: Tensor,
 ) -> Tensor:
     """Draw one number for each element of the last parameter, in its dtype."""
+    level = current().level
+    if level is not None:  # inside vmap: of the parameters of all samples
+        again = partial(_drawn, quantile, as_pytorch, generator)
+        samples: Tensor = level.drawn(again, *parameters)
+        return samples
     like = parameters[-1]
     stream = stream_of(generator)
     if isinstance(stream, MersenneStream):
@@ -80,7 +88,8 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     >>> gw.poisson(gw.zeros(2))
     tensor([0., 0.])
     """
-    if (input.detach().cpu().numpy() < 0).any():
+    rates = numbers_of(input.detach())  # None where they are unknown
+    if rates is not None and (rates < 0).any():
         raise ValueError("poisson: a rate is below 0")
     return _drawn(_poisson, rejection.poissons, generator, input)
 

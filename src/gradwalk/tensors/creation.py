@@ -12,6 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from gradwalk.engine.modes import state
+from gradwalk.graph.abstract import is_unknown
 from gradwalk.graph.storage import UntypedStorage, strided_zeros
 from gradwalk.ops.core.dtypes import (
     category,
@@ -22,6 +23,7 @@ from gradwalk.ops.core.dtypes import (
     is_floating,
     unsigned,
 )
+from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.apply import is_sparse
@@ -396,22 +398,35 @@ def _number(name: str, given: Any) -> Any:
     return given.item() if isinstance(given, (Tensor, np.ndarray, np.generic)) else given
 
 
+def _end(name: str, given: Any, kind: np.dtype[Any]) -> Any:
+    """One end of evenly spaced numbers: a number, or an array if the samples of a batch differ."""
+    if getattr(given, "ndim", 1) == 0 and is_unknown(given):
+        array = given.detach()._array
+        array = array if has_gradients(kind) else array.astype(np.dtype(np.int64))
+        return array.astype(np.dtype(np.complex128 if kind.kind == "c" else np.float64))
+    number = _number(name, given)
+    return number if has_gradients(kind) else int(number)
+
+
 def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) -> Any:
     """Evenly spaced numbers, counted from the nearer end as in PyTorch; of integers whole ends."""
-    first, last = _number(name, start), _number(name, end)
-    if not has_gradients(kind):
-        first, last = int(first), int(last)
+    first, last = (_end(name, given, kind) for given in (start, end))
     count = operator.index(steps)
     if count < 0:
         raise ValueError(f"{name}: the number of steps must be at least 0, not {count}")
     by, place = (last - first) / max(count - 1, 1), np.arange(count)
     from_end = last - by * (count - 1 - place).astype(np.float64)
-    return np.where(place < max(count // 2, 1), first + by * place, from_end)
+    return where(place < max(count // 2, 1), first + by * place, from_end)
+
+
+def _is_complex(end: Any) -> bool:
+    dtype = getattr(end, "dtype", None)
+    return isinstance(end, complex) if dtype is None else is_complex_dtype(dtype)
 
 
 def _spaced_dtype(dtype: Dtype, *ends: Any) -> np.dtype[Any]:
     """The dtype of spaced numbers: complex if an end is, unless another one is given."""
-    if not any(isinstance(_number("linspace", end), complex) for end in ends):
+    if not any(_is_complex(end) for end in ends):
         return _float(dtype)
     if dtype is not None and not is_complex_dtype(np.dtype(dtype)):
         raise TypeError(f"numbers between {ends[0]} and {ends[1]} are complex, not {dtype}")
@@ -436,7 +451,7 @@ def logspace(
     """
     kind = _spaced_dtype(options.get("dtype"), start, end)
     with np.errstate(all="ignore"):  # inf is an answer
-        numbers = np.power(float(base), _spaced("logspace", start, end, steps, kind)).astype(kind)
+        numbers = (float(base) ** _spaced("logspace", start, end, steps, kind)).astype(kind)
     return leaf(numbers, **options)
 
 

@@ -134,9 +134,8 @@ def read(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
     return subscript.read(op(x.inner, *subscript.arrays, index=subscript.parts))
 
 
-def mark(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
-    """winners: a write is never overwritten by one of another sample, also where the gradient that
-    it reads is the same for all of them."""
+def last_writes(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
+    """winners: each sample writes to a tensor of its own, whatever they share."""
     x, *indices = args
     subscript = _subscript(attrs["index"], indices, x.ndim, size)
     return subscript.read(op(spread(x, size), *subscript.arrays, index=subscript.parts))
@@ -227,7 +226,7 @@ def _numbered(indices: Lanes, count: int, size: int) -> Any:
 
 RULES = {
     indexing.getitem: read,
-    indexing.winners: mark,
+    indexing.winners: last_writes,
     indexing.put: put,
     indexing.setitem: write,
     placing.extreme_at: write,

@@ -6,6 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from gradwalk.batching.lanes import aligned, spread
 from gradwalk.batching.rules.elementwise import elementwise, side_by_side
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise import complex_numbers
@@ -37,6 +38,12 @@ def affine(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any
     return op(x.inner, weight.inner, bias.inner)
 
 
+def pseudo_inverse(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
+    """pinv: a matrix for each sample, also where only the tolerances differ."""
+    x, *tolerances = args
+    return op(spread(x, size), *[aligned(t, x.ndim) for t in tolerances], **attrs)
+
+
 def transform(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
     """A Fourier transform, whose axes are counted from the first one."""
     axes = tuple(axis + 1 for axis in attrs["axes"])
@@ -53,8 +60,8 @@ _SIDE_BY_SIDE = (
     decompositions.inv_op, decompositions.certain_inv, decompositions.det_twice,
     decompositions.cofactor, decompositions.det_op, decompositions.slogdet_op,
     decompositions.cholesky_op, decompositions.qr_op, decompositions.qr_complete,
-    decompositions.eigh_op, decompositions.svd_op, decompositions.pinv_op, lu.lu_pivots,
-    lu.row_order, lu.eliminate, solving.cholesky_info, spectra.eig_op, spectra.matrix_exp_op,
+    decompositions.eigh_op, decompositions.svd_op, lu.lu_pivots, lu.row_order, lu.eliminate,
+    solving.cholesky_info, spectra.eig_op, spectra.matrix_exp_op,
     reflections.geqrf_op, ldl.ldl_parts, ldl.ldl_solved,
 )  # fmt: skip
 
@@ -64,6 +71,7 @@ RULES = {
     **dict.fromkeys((fourier.fourier, fourier.fourier_of_real, fourier.fourier_to_real), transform),
     matmul.matmul_op: elementwise,
     decompositions.solve_op: elementwise,
+    decompositions.pinv_op: pseudo_inverse,
     matmul.einsum_op: sum_of_products,
     matmul.linear_op: affine,
 }

@@ -20,10 +20,12 @@ def _merged(x: Any, axis: int) -> Any:
     return reshape(x, shape=(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
 
 
-def _parted(x: Any, axis: int, first: int) -> Any:
-    """One axis as two, of which the first is `first` long."""
+def _parted(x: Any, axis: int, first: int, second: int | None = None) -> Any:
+    """One axis as two, of which the first is `first` long; the second need be given only where
+    there may be no samples."""
     shape = x.shape
-    return reshape(x, shape=(*shape[:axis], first, shape[axis] // first, *shape[axis + 1 :]))
+    second = shape[axis] // first if second is None else second
+    return reshape(x, shape=(*shape[:axis], first, second, *shape[axis + 1 :]))
 
 
 def _swapped(x: Any, axis: int) -> Any:
@@ -40,7 +42,7 @@ def convolve(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> A
     """conv and conv_input: samples that share the weight are more images, others are groups."""
     x, weight = args
     if not weight.batched:
-        return _parted(op(_merged(x.inner, 0), weight.inner, **attrs), 0, size)
+        return _parted(op(_merged(x.inner, 0), weight.inner, **attrs), 0, size, x.shape[0])
     if not x.batched and attrs["groups"] == 1 and op is convolution.conv:  # more output channels
         return _swapped(_parted(op(x.inner, _merged(weight.inner, 0), **attrs), 1, size), 0)
     groups = {"groups": size * attrs["groups"]}
@@ -58,7 +60,8 @@ def convolve_with_bias(op: Op, args: Sequence[Any], attrs: dict[str, Any], size:
     x, weight, bias = args
     if weight.batched or bias.batched:
         return NotImplemented
-    return _parted(op(_merged(x.inner, 0), weight.inner, bias.inner, **attrs), 0, size)
+    out = op(_merged(x.inner, 0), weight.inner, bias.inner, **attrs)
+    return _parted(out, 0, size, x.shape[0])
 
 
 def weight_of_convolution(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
@@ -89,8 +92,8 @@ def parted_rows(op: Op, args: Sequence[Any], attrs: dict[str, Any], size: int) -
     """cross_entropy: more rows."""
     made = op(*[_merged(spread(a, size), 0) for a in args], **attrs)
     if not op.multiple:
-        return _parted(made, 0, size)
-    return tuple([_parted(part, 0, size) for part in made])
+        return _parted(made, 0, size, args[0].shape[0])
+    return tuple([_parted(part, 0, size, args[0].shape[0]) for part in made])
 
 
 # -- recurrence ------------------------------------------------------------------------------------

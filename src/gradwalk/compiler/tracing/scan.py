@@ -44,7 +44,8 @@ def traced_scan(
     tracer.capture(x, *first, *weights)
     needs = [t.requires_grad and state.here.grad_enabled for t in (x, *first, *weights)]
     loops = ScanLoops(tracer, step, x, first, weights, reverse, needs)
-    if not loops.keeps_states:  # a dtype that grows: no one loop does that
+    # No one loop is of a dtype that grows, and files of graphs have composites and no loops.
+    if tracer.keeps_composites or not loops.keeps_states:
         out, last = unrolled(step, x, first, weights, reverse)
         return out, *last
     results: tuple[Any, ...] = Scan.apply(x, *first, *weights, loops=loops)

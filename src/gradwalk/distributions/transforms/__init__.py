@@ -28,8 +28,10 @@ from gradwalk.distributions.transforms.transform import (
     ComposeTransform,
     IndependentTransform,
     Transform,
-    _InverseTransform,
     identity_transform,
+)
+from gradwalk.distributions.transforms.transform import (
+    _InverseTransform as _InverseTransform,
 )
 
 __all__ = [

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import numbers_of
 from gradwalk.nn.functional.dimensions import Size, check_rank, for_dimensions, sizes
 from gradwalk.nn.functional.sparse import check_indices
-from gradwalk.ops.core.dtypes import is_floating, is_half
+from gradwalk.ops.core.dtypes import int64, is_floating, is_half
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.activation import relu
 from gradwalk.ops.elementwise.arithmetic import abs as absolute
@@ -23,8 +25,7 @@ from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network import pooling as ops
 from gradwalk.ops.reduce.reduction import max as maximum_along
 from gradwalk.ops.reduce.reduction import mean
-from gradwalk.ops.shape.rearranging import concrete
-from gradwalk.ops.shape.reshaping import reshape, unsqueeze
+from gradwalk.ops.shape.reshaping import cast, reshape, unsqueeze
 from gradwalk.random.sampling import rand
 from gradwalk.tensors import creation
 
@@ -394,19 +395,21 @@ def fractional_max_pool(
     if any(o + k - 1 > own for o, k, own in zip(out, kernel, size, strict=True)):
         raise ValueError(f"{name}: windows of {kernel} at {out} places do not fit {size}")
     drawn = rand(*lead, n, dtype=input.dtype) if _random_samples is None else _random_samples
-    samples = concrete(drawn, name).reshape(-1, n)[: math.prod(lead)].reshape(*lead, n)
-    flat = np.zeros((*lead, 1, 1), np.int64)
+    known = numbers_of(drawn)  # those of the samples of a batch differ
+    samples: Any = drawn.detach() if known is None else known
+    samples = samples.reshape(-1, n)[: math.prod(lead)].reshape(*lead, n)
+    flat: Any = np.zeros((*lead, 1, 1), np.int64)
     for axis, (own, o, k) in enumerate(zip(size, out, kernel, strict=True)):
         sample = samples[..., axis if n == 3 else n - 1 - axis, None]  # PyTorch's order
-        step = (own - k) / max(o - 1, 1)
-        begin = ((np.arange(o) + sample) * step).astype(np.int64) - (sample * step).astype(np.int64)
-        begin[..., -1] = own - k
-        flat = _joined(flat * own, begin[..., None] + np.arange(k), np.add)
+        step, places = (own - k) / max(o - 1, 1), np.arange(o)
+        begin = cast((places + sample) * step, dtype=int64) - cast(sample * step, dtype=int64)
+        begin = where(places == o - 1, own - k, begin)
+        flat = _joined(flat * own, begin[..., None] + np.arange(k), operator.add)
     rows = reshape(input, shape=(*lead, math.prod(size)))
     windows = ops.gather_last(
         rows, flat.reshape(*lead, math.prod(flat.shape[len(lead) :])), apart=False
     )
-    values, places = maximum_along(reshape(windows, shape=flat.shape), -1)
+    values, places = maximum_along(reshape(windows, shape=tuple(flat.shape)), -1)
     values = reshape(values, shape=(*lead, *out))
     if not return_indices:
         return values

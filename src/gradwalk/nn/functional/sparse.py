@@ -14,6 +14,7 @@ from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.halves import autocast_as_one, rounds_once
 from gradwalk.ops.elementwise.choice import clip, where
 from gradwalk.ops.index.embedding import embedding_op
+from gradwalk.ops.index.indexing import Index, getitem, put
 from gradwalk.ops.index.picking import one_hot
 from gradwalk.ops.linear import matmul
 from gradwalk.ops.network.softmax import without_negatives
@@ -71,13 +72,15 @@ def embedding(
     if max_norm is not None:
         _shrink(weight, input, max_norm, norm_type)
     rows = embedding_op(weight, input, padding_idx=padding_idx)
-    if not scale_grad_by_freq:
-        return rows
-    every = reshape(input, shape=(input.numel(),))
-    ones = rows.new_ones(input.numel())
-    times = rows.new_zeros(weight.shape[0]).index_add(0, every, ones)
-    fixed = rows.detach()
-    return fixed + (rows - fixed) / unsqueeze(times[input], -1)
+    return _scaled_by_uses(rows, input, weight.shape[0]) if scale_grad_by_freq else rows
+
+
+def _scaled_by_uses(rows: Any, indices: Any, count: int) -> Any:
+    """The same rows, with gradients divided by how often each row is used."""
+    at: Index = (("array", 0),)
+    uses = put(cast(indices == indices, dtype=rows.dtype), indices, index=at, shape=(count,))
+    values = rows.detach()
+    return values + (rows - values) / unsqueeze(getitem(uses, indices, index=at), -1)
 
 
 def _shrink(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
@@ -115,6 +118,8 @@ def embedding_bag(
     """
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag: mode is 'sum', 'mean' or 'max', not {mode!r}")
+    if scale_grad_by_freq and mode == "max":
+        raise ValueError("embedding_bag: scale_grad_by_freq needs mode 'sum' or 'mean'")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError("embedding_bag: per_sample_weights need mode 'sum'")
     if input.is_floating_point() and not weight.is_floating_point():

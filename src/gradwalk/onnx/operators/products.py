@@ -97,6 +97,7 @@ def dft(node: OnnxNode, x: Any, length: Any = None, axis: Any = None) -> Any:
 @operator("STFT", numbers=(1, 3))
 def stft(node: OnnxNode, x: Any, step: Any, window: Any = None, length: Any = None) -> Any:
     size = window.shape[0] if window is not None else int(length)
+    x = x.unsqueeze(-1) if x.ndim == 2 else x  # ONNX Runtime takes real signals without it
     frames = x.unfold(1, size, int(step))  # (batch, frames, 1 or 2, time)
     if window is not None:
         frames = frames * window

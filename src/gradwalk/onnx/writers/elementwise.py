@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from gradwalk.compiler.ir.program import Call
 from gradwalk.onnx.dtypes import code_of
 from gradwalk.onnx.writers.table import GraphWriter, Value, composed, same, writes
-from gradwalk.ops.core.dtypes import is_floating
+from gradwalk.ops.core.dtypes import bool_, finfo, is_floating
 
 same(
     abs="Abs", acos="Acos", acosh="Acosh", add="Add", alias="Identity", asin="Asin",
@@ -16,9 +18,9 @@ same(
     clone="Identity", cos="Cos", cosh="Cosh", div="Div", equal="Equal", erf="Erf", exp="Exp",
     floor="Floor", greater="Greater", greater_equal="GreaterOrEqual", hardswish="HardSwish",
     isinf="IsInf", isnan="IsNaN", less="Less", less_equal="LessOrEqual", log="Log",
-    logical_and="And", logical_not="Not", logical_or="Or", logical_xor="Xor", matmul="MatMul",
-    maximum="Max", minimum="Min", mul="Mul", neg="Neg", pow="Pow", reciprocal="Reciprocal",
-    relu="Relu", sigmoid="Sigmoid", sign="Sign", sin="Sin", sinh="Sinh", sqrt="Sqrt", sub="Sub",
+    matmul="MatMul", maximum="Max", minimum="Min", mul="Mul", neg="Neg", pow="Pow",
+    reciprocal="Reciprocal", relu="Relu", sigmoid="Sigmoid", sign="Sign", sin="Sin",
+    sinh="Sinh", sqrt="Sqrt", sub="Sub",
     tan="Tan", tanh="Tanh", where="Where", det="Det",
 )  # fmt: skip
 
@@ -46,6 +48,24 @@ composed(
     logaddexp=lambda w, n, x, y: w(
         "Add", w("Max", x, y), w("Softplus", w("Neg", w("Abs", w("Sub", x, y))))
     ),
+    logaddexp2=lambda w, n, x, y: w(
+        "Add",
+        w("Max", x, y),
+        w(
+            "Div",
+            w("Softplus", w("Mul", n(-math.log(2)), w("Abs", w("Sub", x, y)))),
+            n(math.log(2)),
+        ),
+    ),
+    atan2=lambda w, n, y, x: _atan2(w, n, y, x),
+    sinc=lambda w, n, x: _sinc(w, n, w("Mul", x, n(math.pi))),
+    heaviside=lambda w, n, x, y: w(
+        "Where", w("Equal", x, n(0)), y, w("Where", w("Greater", x, n(0)), n(1), n(0))
+    ),
+    xlog1py=lambda w, n, x, y: w(
+        "Where", w("Equal", x, n(0)), n(0), w("Mul", x, w("Log", w("Add", y, n(1))))
+    ),
+    entr=lambda w, n, x: w("Where", w("Equal", x, n(0)), n(0), w("Neg", w("Mul", x, w("Log", x)))),
     xlogy=lambda w, n, x, y: w("Where", w("Equal", x, n(0)), n(0), w("Mul", x, w("Log", y))),
     binary_cross_entropy=lambda w, n, x, y: w(
         "Neg",
@@ -71,11 +91,35 @@ composed(
     threshold=lambda w, n, x, threshold, value: w(
         "Where", w("Greater", x, n(threshold)), x, n(value)
     ),
-    softplus=lambda w, n, x, beta, threshold: (
-        w("Softplus", x) if beta == 1 else w("Div", w("Softplus", w("Mul", x, n(beta))), n(beta))
-    ),
+    softplus=lambda w, n, x, beta, threshold: _softplus(w, n, x, beta, threshold),
     elu=lambda w, n, x, alpha, scale, input_scale: _elu(w, n, x, alpha, scale, input_scale),
 )
+
+
+def _atan2(w: GraphWriter, n: Any, y: Value, x: Value) -> Value:
+    """By the arc tangent of the smaller over the larger, and where the point is."""
+    flat = w("GreaterOrEqual", w("Abs", x), w("Abs", y))
+    above, below = w("Where", flat, y, x), w("Where", flat, x, y)
+    apart = w("Where", w("Equal", below, n(0)), n(1), below)  # both are 0: the angle is 0 or π
+    angle = w("Atan", w("Div", above, apart))
+    up = w("GreaterOrEqual", y, n(0))
+    turn = w("Where", up, n(math.pi), n(-math.pi))
+    steep = w("Sub", w("Mul", turn, n(0.5)), angle)
+    left = w("Add", angle, turn)
+    return w("Where", flat, w("Where", w("Less", x, n(0)), left, angle), steep)
+
+
+def _sinc(w: GraphWriter, n: Any, x: Value) -> Value:
+    zero = w("Equal", x, n(0))
+    return w("Where", zero, n(1), w("Div", w("Sin", x), w("Where", zero, n(1), x)))
+
+
+def _softplus(w: GraphWriter, n: Any, x: Value, beta: float, threshold: float) -> Value:
+    """From the threshold on it is x, which a float does not tell apart from 20 on."""
+    steep = x if beta == 1 else w("Mul", x, n(beta))
+    soft = w("Softplus", steep)
+    soft = soft if beta == 1 else w("Div", soft, n(beta))
+    return soft if threshold >= 20 else w("Where", w("Greater", steep, n(threshold)), x, soft)
 
 
 def _elu(w: GraphWriter, n: Any, x: Value, alpha: float, scale: float, steep: float) -> Value:
@@ -91,6 +135,19 @@ def _elu(w: GraphWriter, n: Any, x: Value, alpha: float, scale: float, steep: fl
 def bitwise(write: GraphWriter, call: Call, *values: Value) -> Value:
     op = call.op.name.removeprefix("bitwise_").title()
     return write(op if call.outputs[0].dtype.kind == "b" else f"Bitwise{op}", *values)
+
+
+_LOGIC = {"logical_and": "And", "logical_not": "Not", "logical_or": "Or", "logical_xor": "Xor"}
+
+
+@writes(*_LOGIC)
+def logic(write: GraphWriter, call: Call, *values: Value) -> Value:
+    """On booleans; numbers are true unless they are 0."""
+    given = [
+        value if getattr(arg, "dtype", bool_) == bool_ else write("Cast", value, to=code_of(bool_))
+        for arg, value in zip(call.args, values, strict=True)
+    ]
+    return write(_LOGIC[call.op.name], *given)
 
 
 @writes("cast")
@@ -135,3 +192,20 @@ def random(write: GraphWriter, call: Call, state: Value) -> Value:
     if call.op.name == "random_normal":
         return write("RandomNormal", mean=float(attrs["mean"]), scale=float(attrs["std"]), **given)
     return write("RandomUniform", low=float(attrs["low"]), high=float(attrs["high"]), **given)
+
+
+@writes("nan_to_num")
+def nan_to_num(write: GraphWriter, call: Call, x: Value) -> Value:
+    dtype = call.outputs[0].dtype
+    if not is_floating(dtype):
+        return x
+    limits = finfo(dtype)
+    given = call.attrs
+    for name, number, which in (
+        ("nan", 0.0, write("IsNaN", x)),
+        ("posinf", limits.max, write("IsInf", x, detect_negative=0)),
+        ("neginf", limits.min, write("IsInf", x, detect_positive=0)),
+    ):
+        value = number if given.get(name) is None else given[name]
+        x = write("Where", which, write.constant(np.array(value, dtype)), x)
+    return x

@@ -94,6 +94,17 @@ def max_pool(write: GraphWriter, call: Call, x: Value) -> Value:
     return _pooled(write, call, "MaxPool", x, dilations=list(call.attrs["dilation"]))
 
 
+@writes("max_pool_indices", fits=_fits_exactly)
+def max_pool_indices(write: GraphWriter, call: Call, x: Value) -> Value:
+    """Where the largest elements are in each plane; ONNX counts in the whole tensor."""
+    shape, n = call.terms[0].shape, len(call.attrs["kernel"])
+    planes = write("Reshape", x, [math.prod(shape[:-n]), 1, *shape[-n:]])
+    dilations = list(call.attrs["dilation"])
+    _, found = write("MaxPool", planes, count=2, **_window(call), dilations=dilations)
+    found = write("Mod", found, write.constant(np.int64(math.prod(shape[-n:]))))
+    return write("Reshape", found, list(call.outputs[0].shape))
+
+
 @writes("pool_sum", fits=_fits_exactly)
 def pool_sum(write: GraphWriter, call: Call, x: Value) -> Value:
     mean = _pooled(write, call, "AveragePool", x, count_include_pad=1)

@@ -1,7 +1,8 @@
-"""Shapes, indexing, reductions."""
+"""Shapes and reductions."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from gradwalk.compiler.ir.program import Call
 from gradwalk.onnx.dtypes import code_of
 from gradwalk.onnx.writers.table import GraphWriter, Value, writes
-from gradwalk.ops.index.indexing import to_numpy_index
 
 LONGEST = np.iinfo(np.int64).max
 
@@ -57,84 +57,12 @@ def flip(write: GraphWriter, call: Call, x: Value) -> Value:
     return write("Slice", x, [-1] * n, [-LONGEST] * n, axes, [-1] * n) if n else x
 
 
-def _arrays(index: Any) -> list[Any]:
-    return [part for part in index if isinstance(part, tuple) and part[0] != "slice"]
-
-
-def _is_simple(call: Call) -> bool:
-    """Whether ONNX has the index: slices and integers, and one array at most."""
-    arrays = _arrays(call.attrs["index"])
-    return not arrays or (len(arrays) == 1 and arrays[0][0] == "array")
-
-
-@writes("getitem", fits=_is_simple)
-def getitem(write: GraphWriter, call: Call, x: Value, *indices: Value) -> Value:
-    index, ndim = call.attrs["index"], call.terms[0].ndim
-    taken = sum(1 for part in index if part is not None and part != "...")
-    starts, ends, axes, steps = [], [], [], []
-    dropped, added, gathered = [], [], None
-    axis = out = 0  # in x, and in the result
-    for part in index:
-        if part == "...":
-            out += ndim - taken
-            axis += ndim - taken
-            continue
-        if part is None:
-            added.append(out)
-            out += 1
-            continue
-        if isinstance(part, tuple) and part[0] == "array":
-            gathered = axis
-            out += call.terms[1].ndim
-        elif isinstance(part, tuple):
-            _, start, stop, step = part
-            if (start, stop, step) != (None, None, None):
-                starts.append(0 if start is None else start)
-                ends.append(LONGEST if stop is None else stop)
-                axes.append(axis)
-                steps.append(1 if step is None else step)
-            out += 1
-        else:
-            starts.append(part)
-            ends.append(LONGEST if part == -1 else part + 1)
-            axes.append(axis)
-            steps.append(1)
-            dropped.append(axis)
-        axis += 1
-    value = write("Slice", x, starts, ends, axes, steps) if axes else x
-    if dropped:
-        value = write("Squeeze", value, dropped)
-    if gathered is not None:
-        place = gathered - sum(1 for axis in dropped if axis < gathered)
-        value = write("Gather", value, indices[0], axis=place)
-    return write("Unsqueeze", value, added) if added else value
-
-
 @writes("diagonal", "windows")
 def moved(write: GraphWriter, call: Call, x: Value) -> Value:
     """An op that only moves elements, as a table of where they come from."""
     source = call.terms[0]
     places = call.op.forward(np.arange(source.size).reshape(source.shape), **call.attrs)
     return write("Gather", write("Reshape", x, [-1]), write.constant(places), axis=0)
-
-
-@writes("setitem", "put", "write_view", fits=lambda c: not _arrays(c.attrs.get("index", ())))
-def setitem(write: GraphWriter, call: Call, *operands: Value) -> Value:
-    """Elements written at slices or through views, as a table of where they go."""
-    out = call.outputs[0]
-    places = np.arange(out.size).reshape(out.shape)
-    if call.op.name != "write_view":
-        places = places[to_numpy_index(call.attrs["index"], ())]
-    for op, attrs, part in call.attrs.get("chain", ()):
-        made = op.forward(places, **attrs)
-        places = made[part] if op.multiple else made
-    flat = write("Reshape", write("Expand", operands[-1], list(places.shape)), [-1])
-    if call.op.name == "put":
-        into = write.constant(np.zeros(out.size, out.dtype))
-    else:
-        into = write("Reshape", operands[0], [-1])
-    written = write("ScatterElements", into, write.constant(places.reshape(-1)), flat)
-    return write("Reshape", written, list(out.shape))
 
 
 @writes("embedding")
@@ -174,17 +102,20 @@ def reduced(write: GraphWriter, op: str, x: Value, axes: Any, keepdim: bool) -> 
 def reduction(write: GraphWriter, call: Call, x: Value) -> Value:
     axes = call.attrs["axis"]
     axes = axes if isinstance(axes, tuple) else (axes,)
-    if not axes:
-        return x
     if call.terms[0].dtype != call.outputs[0].dtype:  # booleans and small integers are widened
         x = write("Cast", x, to=code_of(call.outputs[0].dtype))
+    if not axes:
+        return x
     return reduced(write, _REDUCTIONS[call.op.name], x, axes, call.attrs["keepdim"])
 
 
-@writes("argmax", "argmin", fits=lambda call: len(call.attrs["axis"]) == 1)
+@writes("argmax", "argmin")
 def arg_extreme(write: GraphWriter, call: Call, x: Value) -> Value:
-    op = "ArgMax" if call.op.name == "argmax" else "ArgMin"
-    return write(op, x, axis=call.attrs["axis"][0], keepdims=int(call.attrs["keepdim"]))
+    op, axes = "ArgMax" if call.op.name == "argmax" else "ArgMin", call.attrs["axis"]
+    if len(axes) == 1:
+        return write(op, x, axis=axes[0], keepdims=int(call.attrs["keepdim"]))
+    place = write(op, write("Reshape", x, [-1]), axis=0)  # in the elements in a row
+    return write("Reshape", place, list(call.outputs[0].shape))
 
 
 @writes("max", "min", fits=lambda call: len(call.attrs["axis"]) == 1)
@@ -218,6 +149,8 @@ def truth(write: GraphWriter, call: Call, x: Value) -> Value:
 
 @writes("cumsum")
 def cumsum(write: GraphWriter, call: Call, x: Value) -> Value:
+    if call.terms[0].dtype != call.outputs[0].dtype:  # booleans are counted
+        x = write("Cast", x, to=code_of(call.outputs[0].dtype))
     return write("CumSum", x, write.constant(np.array(call.attrs["axis"], np.int64)))
 
 
@@ -229,10 +162,29 @@ def topk(write: GraphWriter, call: Call, x: Value) -> Any:
     return write("TopK", x, [k], count=2, axis=axis, largest=int(largest))
 
 
-@writes("vector_norm", fits=lambda call: call.attrs["p"] in (1, 2))
+@writes("vector_norm")
 def vector_norm(write: GraphWriter, call: Call, x: Value) -> Value:
-    op = "ReduceL1" if call.attrs["p"] == 1 else "ReduceL2"
-    return reduced(write, op, x, call.attrs["axis"], call.attrs["keepdim"])
+    p, axes, keep = call.attrs["p"], call.attrs["axis"], call.attrs["keepdim"]
+    if p in (1, 2):
+        return reduced(write, f"ReduceL{int(p)}", x, axes, keep)
+    if math.isinf(p):
+        return reduced(write, "ReduceMax" if p > 0 else "ReduceMin", write("Abs", x), axes, keep)
+    dtype = call.outputs[0].dtype
+    if p == 0:
+        some = write("Not", write("Equal", x, write.constant(np.array(0, dtype))))
+        return reduced(write, "ReduceSum", write("Cast", some, to=code_of(dtype)), axes, keep)
+    powers = write("Pow", write("Abs", x), write.constant(np.array(p, dtype)))
+    total = reduced(write, "ReduceSum", powers, axes, keep)
+    return write("Pow", total, write.constant(np.array(1 / p, dtype)))
+
+
+@writes("moments")
+def moments(write: GraphWriter, call: Call, x: Value) -> Any:
+    """The mean, and the variance as the mean of squares."""
+    axes = call.attrs["axes"]
+    rest = write("Sub", x, reduced(write, "ReduceMean", x, axes, True))
+    spread = reduced(write, "ReduceMean", write("Mul", rest, rest), axes, False)
+    return reduced(write, "ReduceMean", x, axes, False), spread
 
 
 @writes("softmax", "log_softmax")

@@ -34,6 +34,8 @@ class GraphWriter:
         Integers in a list are a constant.
         """
         self._count += 1
+        if op == "Reshape" and not all(inputs[1]):  # a 0 would stand for the length that x has
+            attributes["allowzero"] = 1
         values = [self.ints(i) if isinstance(i, (list, tuple)) else i for i in inputs]
         name = f"{self.prefix}{op.lower()}_{self._count}"
         names = [name + (f"_{i}" if i else "") for i in range(count)]

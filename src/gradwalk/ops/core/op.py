@@ -65,11 +65,16 @@ class Rule:
 
 
 def _joint_rules(function: Callable[..., Any], count: int) -> list[Rule]:
-    """One rule per input out of a function that computes the contributions to all of them."""
+    """One rule per input out of a function that computes the contributions to all of them.
+
+    It takes `wants` by keyword; keywords beside it are for other callers.
+    """
+    asked = inspect.signature(function).parameters.values()
+    names = tuple(p.name for p in asked if p.kind is not p.KEYWORD_ONLY and p.name != "wants")
     rules = []
     for position in range(count):
         rule = Rule(function, partial=False)
-        rule.names = tuple(name for name in rule.names if name != "wants")
+        rule.names = names
         wants = tuple(i == position for i in range(count))
         rule.function = lambda *args, wants=wants, position=position: function(*args, wants=wants)[
             position

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import numbers_of, traces
-from gradwalk.ops.core.dtypes import bool_, category, held_by, int64, result_dtype
+from gradwalk.ops.core.dtypes import bool_, category, held_by, int8, int64, result_dtype
 from gradwalk.ops.core.public import Change, Mixed, public, public_change
-from gradwalk.ops.elementwise.arithmetic import add
+from gradwalk.ops.elementwise.arithmetic import add, div_floor
 from gradwalk.ops.elementwise.choice import equal, not_equal
 from gradwalk.ops.elementwise.choice import where as choose
 from gradwalk.ops.index.indexing import (
@@ -28,10 +28,12 @@ from gradwalk.ops.index.indexing import (
     scatter_index,
     setitem,
 )
+from gradwalk.ops.reduce.sorting import sort_op
 from gradwalk.ops.shape.rearranging import concrete
 from gradwalk.ops.shape.reshaping import (
     broadcast_to,
     cast,
+    cat,
     clone,
     getitem_slice,
     normal_axis,
@@ -42,6 +44,7 @@ from gradwalk.ops.shape.reshaping import (
 )
 
 _EVERYWHERE = {"index": ("...",)}
+_AT: Index = (("array", 0),)
 
 
 def _where_method(self: Any, condition: Any, other: Any) -> Any:
@@ -92,10 +95,19 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     """
     if size < 0:
         raise ValueError(f"nonzero_static: size cannot be negative, got {size}")
-    rows = nonzero(input)
-    missing = max(size - rows.shape[0], 0)
-    padded = pad_op(rows, widths=((0, missing), (0, 0)), value=fill_value)
-    return clone(getitem_slice(padded, 0, 0, size))
+    count, shape = math.prod(input.shape), tuple(input.shape)
+    mask = reshape(input if input.dtype == bool_ else not_equal(input, 0), shape=(count,))
+    # In order, the places where the mask is true come first, and there are fixed numbers of both.
+    order = sort_op(cast(mask, dtype=int8), axis=0, descending=True)[1]
+    found = getitem_slice(getitem(mask, order, index=_AT), 0, 0, min(size, count))
+    places = getitem_slice(order, 0, 0, min(size, count))
+    columns = []
+    for axis, length in enumerate(shape):
+        after = math.prod(shape[axis + 1 :])
+        columns.append(choose(found, div_floor(places, after) % length, fill_value))
+    rows = stack(columns, 1) if columns else reshape(places[:0], shape=(min(size, count), 0))
+    missing = max(size - count, 0)
+    return clone(pad_op(rows, widths=((0, missing), (0, 0)), value=fill_value))
 
 
 @public(method=True)
@@ -177,21 +189,45 @@ def scatter(
 
 
 def multiplied_at(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
-    """x times every number written to a place: one round for the first writes, and so on."""
-    grids = np.broadcast_arrays(*(concrete(array, "scatter") for array in arrays))
-    if not grids:
+    """x times every number written to a place.
+
+    In order, the writes to one place stand side by side, and each round multiplies runs of twice
+    the length. The last of a place has the whole product, and the last write wins.
+    """
+    if not arrays:
         return x * src
-    places = np.ravel_multi_index(tuple(grids), tuple(x.shape)).reshape(-1)
-    order = np.argsort(places, kind="stable")
-    first = np.searchsorted(places[order], places[order])  # where the writes to a place begin
-    rounds = np.empty_like(order)
-    rounds[order] = np.arange(places.size) - first
-    for number in range(rounds.max(initial=-1) + 1):
-        now = (rounds == number).reshape(grids[0].shape)
-        written = getitem(src, now, index=(("mask", 0, now.ndim),))
-        factors = np.ones(tuple(x.shape), x.dtype)
-        x = x * setitem(factors, written, *(grid[now] for grid in grids), index=fixed)
-    return x
+    shape = tuple(x.shape)
+    places: Any = 0
+    for array, length in zip(arrays, shape, strict=True):
+        places = places * length + array
+    count = math.prod(src.shape)
+    places, values = reshape(places, shape=(count,)), reshape(src, shape=(count,))
+    longest = _longest_run(places, count)
+    if longest > 1:
+        order = sort_op(places, axis=0, descending=False)[1]
+        places, values = (getitem(t, order, index=_AT) for t in (places, values))
+    length = 1
+    while length < longest:
+        same = equal(*(getitem_slice(places, 0, *ends) for ends in _apart(length, count)))
+        later, earlier = (getitem_slice(values, 0, *ends) for ends in _apart(length, count))
+        first = getitem_slice(values, 0, 0, length)
+        values = cat([first, later * choose(same, earlier, 1)], 0)
+        length *= 2
+    ones = np.ones(math.prod(shape), x.dtype)
+    return x * reshape(setitem(ones, values, places, index=_AT), shape=shape)
+
+
+def _apart(distance: int, count: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The ends of two slices of `count` elements: those with one so far before them, and these."""
+    return (distance, count), (0, count - distance)
+
+
+def _longest_run(places: Any, count: int) -> int:
+    """How often one place is written to at most, as far as it is known."""
+    known = numbers_of(places)
+    if known is None or not count:
+        return count
+    return int(np.unique(known, return_counts=True)[1].max())
 
 
 @public_change(numpy=True)

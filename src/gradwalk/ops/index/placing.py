@@ -33,7 +33,7 @@ from gradwalk.ops.index.indexing import (
 from gradwalk.ops.index.picking import index_slices, multiplied_at
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.reduce.scan import cumsum
-from gradwalk.ops.shape.rearranging import concrete, diagonal, diagonal_op, two_axes
+from gradwalk.ops.shape.rearranging import diagonal, diagonal_op, two_axes
 from gradwalk.ops.shape.reshaping import (
     apart,
     broadcast_to,
@@ -149,16 +149,14 @@ def index_reduce(
     if reduce == "prod":  # one index array per dimension
         axis = normal_axis(dim, rows.ndim)
         arrays = list(np.indices(tuple(source.shape)))
-        arrays[axis] = np.broadcast_to(
-            concrete(places, "index_reduce").reshape(_column(axis, rows.ndim)), source.shape
-        )
+        arrays[axis] = reshape(places, shape=_column(axis, source))
         fixed = tuple(("array", i) for i in range(rows.ndim))
     out = _reduced("index_reduce", rows, source, fixed, arrays, reduce, include_self)
     return apart(reshape(out, shape=tuple(input.shape)), input)
 
 
-def _column(axis: int, ndim: int) -> Shape:
-    return tuple(-1 if i == axis else 1 for i in range(ndim))
+def _column(axis: int, source: Any) -> Shape:
+    return tuple(n if i == axis else 1 for i, n in enumerate(source.shape))
 
 
 @public(method=True, inplace=True)

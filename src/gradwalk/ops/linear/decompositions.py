@@ -312,10 +312,9 @@ svd_op = define(
 )
 
 
-def _pinv_forward(x: Any, *, atol: float, rtol: float | None) -> Any:
+def _pinv_forward(x: Any, atol: Any, rtol: Any) -> Any:
     u, s, vh = lapack(np.linalg.svd, x, full_matrices=False)
-    if rtol is None:
-        rtol = 0.0 if np.any(atol) else max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
+    atol, rtol = (np.asarray(each)[..., 0] for each in (atol, rtol))
     cut = np.maximum(atol, rtol * np.max(s, axis=-1, initial=0, keepdims=True))
     kept = s > cut
     scale = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(x.dtype)
@@ -334,10 +333,11 @@ def _pinv_rule(g: Any, x: Any, out: Any) -> Any:
     return pk - adjoint(k @ out) - (pk @ out) @ x + (gt - x @ k) @ (out @ adj)
 
 
+# Of x and two tolerances, each of shape (..., 1, 1).
 pinv_op = define(
     "pinv",
     _pinv_forward,
-    vjp=[_pinv_rule],
-    shape=lambda x, *, atol, rtol: (*x[:-2], x[-1], x[-2]),
+    vjp=[_pinv_rule, None, None],
+    shape=lambda x, atol, rtol: (*x[:-2], x[-1], x[-2]),
     on_complex=True,
 )

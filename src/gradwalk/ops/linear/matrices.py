@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import has_gradients, is_complex_dtype
+from gradwalk.ops.core.dtypes import has_gradients, is_complex_dtype, part_of
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import other_names, public
 from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.elementwise.arithmetic import log
@@ -32,9 +33,10 @@ from gradwalk.ops.linear.decompositions import (
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.joining import cross
-from gradwalk.ops.shape.rearranging import concrete, diagonal, ravel, tril
+from gradwalk.ops.shape.rearranging import diagonal, ravel, tril
 from gradwalk.ops.shape.reshaping import (
     apart,
+    cast,
     cat,
     clone,
     getitem_slice,
@@ -202,6 +204,7 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
 
 @public(namespaces="linalg")
 @new_result
+@rounds_once
 def pinv(
     input: Any,
     rcond: float | None = None,
@@ -229,16 +232,22 @@ def pinv(
         x = x + (change.detach() if hasattr(change, "detach") else change)
     if not x.shape[-1] or not x.shape[-2]:
         return transpose(x, -2, -1)  # no elements
-    rtol = rcond if rtol is None else rtol
-    return pinv_op(x, atol=0.0 if atol is None else _per_matrix(atol), rtol=_per_matrix(rtol))
+    least = _per_matrix(x, 0.0 if atol is None else atol)
+    share = _per_matrix(x, rcond if rtol is None else rtol)
+    if share is None:
+        share = _per_matrix(x, max(x.shape[-2:]) * float(np.finfo(x.dtype).eps))
+        share = share if atol is None else where(least > 0, 0.0, share)
+    return pinv_op(x, least, share)
 
 
-def _per_matrix(tolerance: Any) -> Any:
+def _per_matrix(x: Any, tolerance: Any) -> Any:
     """A tolerance for the singular values of each matrix; a number is one for all."""
+    if tolerance is None:
+        return None
+    kind = part_of(x.dtype) if is_complex_dtype(x.dtype) else x.dtype
     if not hasattr(tolerance, "ndim"):
-        return tolerance
-    numbers = concrete(tolerance, "pinv")
-    return numbers[..., None] if numbers.ndim else numbers.item()
+        return np.full((1, 1), tolerance, kind)
+    return cast(reshape(tolerance, shape=(*tolerance.shape, 1, 1)), dtype=kind)
 
 
 @public(namespaces="gradwalk linalg", method=True)

@@ -117,7 +117,9 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     plain = A.detach() if hasattr(A, "detach") else A
     rank = matrix_rank(plain, rtol=tolerance)
     residuals, singular = _nothing(abs(solution)), _nothing(zero(abs(A)))
-    if chosen != "gelsy" and rows > columns and bool(all(rank == columns)):
+    # The samples of a vmap have results of one shape: full rank is taken for granted.
+    batched = getattr(getattr(rank, "_array", None), "depth", 0)
+    if chosen != "gelsy" and rows > columns and (batched or bool(all(rank == columns))):
         residuals = sum(power(abs(A @ solution - right), exponent=2), -2)
     if chosen in ("gelsd", "gelss"):
         singular = svdvals(plain)

@@ -105,8 +105,16 @@ def _sigmoid_(x: Any) -> None:
     x += 0.5
 
 
-def _to_weights(to_gates: Any, *given: Any) -> tuple[Any, ...]:
-    """The gradients of the weights of some inputs (time, batch, features), then of the bias."""
+def _to_weights(to_gates: Any, *given: Any, samples: int | None = None) -> tuple[Any, ...]:
+    """The gradients of the weights of some inputs (time, batch, features), then of the bias; with
+    `samples`, of which the batch is made, a gradient for each."""
+    if samples is not None:
+        steps, width, _ = to_gates.shape
+        by_sample = to_gates.reshape(steps, width, samples, -1).transpose(2, 1, 0, 3)
+        rows = by_sample.reshape(samples, width, -1)
+        parts = [x.reshape(steps, samples, -1, x.shape[-1]).swapaxes(0, 1) for x in given]
+        own = [matmul_op(rows, x.reshape(samples, -1, x.shape[-1])) for x in parts]
+        return *own, rows.sum(2)
     rows = to_gates.transpose(1, 0, 2).reshape(to_gates.shape[1], -1)  # (..., time × batch)
     to_weights = [matmul_op(rows, x.reshape(-1, x.shape[-1])) for x in given]
     return *to_weights, rows.sum(1)
@@ -226,6 +234,7 @@ def _lstm_rule(
     reverse: bool,
     *,
     wants: Wants,
+    samples: int | None = None,
 ) -> tuple[Any, ...]:
     steps, size, batch = cells.shape
     effect, through = np.empty_like(gates), np.empty_like(cells)
@@ -238,7 +247,8 @@ def _lstm_rule(
     for t in times(steps, not reverse):
         back(dh, dc, g_out[t], through[t], by_gate[t], f[t], from_gates)
     to_x = _to_input(effect, weight_x) if wants[0] else None
-    return to_x, dh.T, dc.T, *_to_weights(effect, x, _before(out, h, reverse))
+    given = (x, _before(out, h, reverse))
+    return to_x, dh.T, dc.T, *_to_weights(effect, *given, samples=samples)
 
 
 def _product(h: Any, weight_h: Any) -> Any:
@@ -356,6 +366,7 @@ def _gru_rule(
     reverse: bool,
     *,
     wants: Wants,
+    samples: int | None = None,
 ) -> tuple[Any, ...]:
     steps, size, batch = pushed.shape
     starts = _before(out, h, reverse)  # (time, batch, hidden)
@@ -368,9 +379,9 @@ def _gru_rule(
     back = _gru_back.on(by_gate[:1], weight_h)
     for t in times(steps, not reverse):
         back(dh, g[t], by_gate[t], from_x[t], z[t], from_gates)
-    to_weight_h, to_bias_h = _to_weights(effect, starts)
+    to_weight_h, to_bias_h = _to_weights(effect, starts, samples=samples)
     by_gate[:, 2] = from_x  # now the gradient of the contribution of x to the gates
-    to_weight_x, to_bias_x = _to_weights(effect, x)
+    to_weight_x, to_bias_x = _to_weights(effect, x, samples=samples)
     to_x = _to_input(effect, weight_x) if wants[0] else None
     return to_x, dh.T, to_weight_x, to_weight_h, to_bias_x, to_bias_h
 
@@ -436,6 +447,7 @@ def _rnn_rule(
     nonlinearity: str,
     *,
     wants: Wants,
+    samples: int | None = None,
 ) -> tuple[Any, ...]:
     hidden = _turned(out)
     tangent = nonlinearity == "tanh"
@@ -451,7 +463,8 @@ def _rnn_rule(
             np.copyto(effect[t], dh, where=effect[t] != 0)  # 0 stays 0, also beside a NaN
         dh = _times(from_gates, effect[t])
     to_x = _to_input(effect, weight_x) if wants[0] else None
-    return to_x, dh.T, *_to_weights(effect, x, _before(out, h, reverse))
+    given = (x, _before(out, h, reverse))
+    return to_x, dh.T, *_to_weights(effect, *given, samples=samples)
 
 
 def _rnn_expanded(

@@ -54,7 +54,7 @@ def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
 
     if getattr(step, "ndim", 0):
         x = cast(x, dtype=promote_types(x.dtype, step.dtype))  # before neighbours are subtracted
-        along = tuple(-1 if i == axis else 1 for i in range(x.ndim))
+        along = tuple(count if i == axis else 1 for i in range(x.ndim))
         widths = reshape(diff(step), shape=along)
         before, after = part(widths, 0, count - 1), part(widths, 1, count)
         share = before / (before + after)

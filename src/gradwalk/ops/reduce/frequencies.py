@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import namedtuple
 from collections.abc import Sequence
@@ -10,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import is_unknown
 from gradwalk.ops.core.dtypes import int64, is_floating
 from gradwalk.ops.core.public import Mixed, public
 from gradwalk.ops.elementwise.arithmetic import zero
+from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import put
 from gradwalk.ops.reduce.reduction import (
     ValuesIndices,
+    amax,
+    amin,
     picked_along,
     picking,
     reduced_shape,
@@ -25,7 +28,14 @@ from gradwalk.ops.reduce.reduction import (
 from gradwalk.ops.reduce.scan import cumsum
 from gradwalk.ops.reduce.sorting import new_ones, order_of, pick_along, run_lengths, searchsorted
 from gradwalk.ops.shape.rearranging import concrete, movedim
-from gradwalk.ops.shape.reshaping import cast, clone, new_result, normal_axis, reshape
+from gradwalk.ops.shape.reshaping import (
+    cast,
+    clone,
+    getitem_slice,
+    new_result,
+    normal_axis,
+    reshape,
+)
 
 Histogram = namedtuple("Histogram", "hist bin_edges")
 
@@ -86,12 +96,21 @@ def unique_consecutive(
 # -- histograms ----------------------------------------------------------------------------------
 
 
-def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
+def _between(low: Any, high: Any, bins: int) -> Any:
+    """Edges from `low` to `high`, whose numbers are not known."""
+    wider = cast(low == high, dtype=low.dtype) * 0.5
+    low, high, places = low - wider, high + wider, np.arange(bins + 1)
+    return where(places == bins, high, low + (high - low) / bins * cast(places, dtype=low.dtype))
+
+
+def _edges(bins: Any, low: Any, high: Any, dtype: Any) -> Any:
     """The edges of one dimension: given, or a number of bins of equal width."""
     if hasattr(bins, "shape") and not isinstance(bins, np.integer):
         return concrete(bins, "histogram")
     if bins <= 0:
         raise ValueError(f"a histogram has at least one bin, not {bins}")
+    if hasattr(low, "shape"):
+        return _between(low, high, bins)
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
         raise ValueError(f"histogram: the range [{low}, {high}] is empty or not finite")
     if low == high:
@@ -101,23 +120,40 @@ def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
 
 def _counts(rows: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
     """How many rows fall into each cell between edges, or the sum of their weights."""
-    shape = tuple(len(e) - 1 for e in edges)
+    shape = tuple(e.shape[0] - 1 for e in edges)
     place: Any = 0
     inside = rows[:, 0] == rows[:, 0]
     for number, (edge, count) in enumerate(zip(edges, shape, strict=True)):
         column = clone(rows[:, number])
         found = searchsorted(edge, column, right=True) - 1
-        last = column == float(edge[-1])  # the last bin has its upper edge too
+        last = column == getitem_slice(edge, 0, count, count + 1)  # the last bin has both edges
         found = cast(found, dtype=int64) - cast(last, dtype=int64)
         inside = inside & (found >= 0) & (found < count)
         place = place * count + found
-    amounts = cast(inside, dtype=rows.dtype)[inside] if weight is None else weight[inside]
+    amounts = cast(inside, dtype=rows.dtype) if weight is None else where(inside, weight, 0)
     cells = (math.prod(shape),)
-    out = reshape(put(amounts, place[inside], index=(("array", 0),), shape=cells), shape=shape)
+    place = where(inside, place, 0)
+    out = reshape(put(amounts, place, index=(("array", 0),), shape=cells), shape=shape)
     if not density:
         return out
-    volume = functools.reduce(np.multiply.outer, [np.diff(e) for e in edges])
-    return out / sum(out) / volume.astype(rows.dtype)
+    volume: Any = 1
+    for number, (edge, count) in enumerate(zip(edges, shape, strict=True)):
+        widths = getitem_slice(edge, 0, 1, count + 1) - getitem_slice(edge, 0, 0, count)
+        volume = volume * reshape(widths, shape=(count, *(1,) * (len(edges) - number - 1)))
+    return out / sum(out) / cast(volume, dtype=rows.dtype)
+
+
+def _limits(rows: Any) -> list[Any]:
+    """The least and the greatest number of each column: tensors if their numbers are not known."""
+    size = rows.shape[1]
+    if not rows.shape[0]:
+        return [0.0, 1.0] * size
+    if is_unknown(rows):
+        ends = [end(rows, 0) for end in (amin, amax)]
+        return [reshape(e[i], shape=()) for i in range(size) for e in ends]
+    numbers = concrete(rows, "histogram")
+    limits: list[Any] = np.stack([numbers.min(0), numbers.max(0)], 1).reshape(-1).tolist()
+    return limits
 
 
 @public()
@@ -148,9 +184,7 @@ def histogramdd(
         weight = reshape(weight.detach(), shape=(rows.shape[0],))
     limits = range
     if limits is None:
-        numbers = concrete(rows, "histogram")
-        ends = np.stack([numbers.min(0), numbers.max(0)], 1) if len(numbers) else None
-        limits = [0.0, 1.0] * size if ends is None else ends.reshape(-1).tolist()
+        limits = _limits(rows)
     edges = [_edges(b, limits[2 * i], limits[2 * i + 1], input.dtype) for i, b in enumerate(each)]
     nothing = sum(zero(rows))  # adding it turns an array into the kind of the input
     hist = _counts(rows, edges, weight, density)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import is_unknown, numbers_of
 from gradwalk.ops.core.dtypes import (
     float64,
     get_default_dtype,
@@ -24,7 +25,7 @@ from gradwalk.ops.elementwise.arithmetic import ceil, floor, round, sqrt, zero
 from gradwalk.ops.elementwise.choice import clip, logical_not, where
 from gradwalk.ops.elementwise.complex_numbers import adjoint
 from gradwalk.ops.elementwise.remainders import isnan, lerp
-from gradwalk.ops.index.indexing import gather, scatter_add
+from gradwalk.ops.index.indexing import gather, put, scatter_add
 from gradwalk.ops.reduce.norms import norm
 from gradwalk.ops.reduce.reduction import Dim, amax, amin, mean, of_floats, std, sum, var
 from gradwalk.ops.reduce.scan import cumsum
@@ -163,7 +164,8 @@ def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
             f"cov: {name} are {count} {kind} in one dimension, not {weights.dtype} of shape "
             f"{tuple(weights.shape)}"
         )
-    if count and bool(amin(weights) < 0):
+    known = numbers_of(weights)  # None while they are unknown
+    if known is not None and (known < 0).any():
         raise ValueError(f"cov: {name} must not be negative")
 
 
@@ -230,7 +232,7 @@ def _areas(y: Any, x: Any, dx: float, dim: int) -> tuple[Any, int]:
     if x.ndim == 1 and x.shape[0] != length:
         raise ValueError(f"trapezoid: {x.shape[0]} points in x for {length} samples along {dim}")
     if x.ndim == 1 and y.ndim > 1:
-        x, dim = reshape(x, shape=tuple(-1 if i == axis else 1 for i in range(y.ndim))), axis
+        x, dim = reshape(x, shape=tuple(length if i == axis else 1 for i in range(y.ndim))), axis
     return pairs * diff(x, dim=dim) / 2, axis
 
 
@@ -299,21 +301,30 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """
     if not is_floating(input.dtype):
         raise TypeError(f"histc takes floats, not {input.dtype}")
-    flat = reshape(input, shape=(math.prod(input.shape),))
-    low, high = float(min), float(max)
-    if low == high and flat.shape[0]:
-        low, high = float(amin(flat)), float(amax(flat))
-    if low == high:
-        low, high = low - 1, high + 1
-    if not (math.isfinite(low) and math.isfinite(high)) or low > high:
+    flat, kind = reshape(input, shape=(math.prod(input.shape),)), input.dtype
+    low, high = _ends(flat, float(min), float(max))
+    if not is_unknown(low) and not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"histc: the range [{low}, {high}] is empty or not finite")
-    inside = flat[(flat >= low) & (flat <= high)]
+    inside = (flat >= low) & (flat <= high)
     # In the dtype and in this order, as in PyTorch: elements on an edge are counted alike.
-    low, high = (float(input.dtype.type(end)) for end in (low, high))
-    width = float(input.dtype.type(high - low))
-    place = floor((inside - low) * bins / width)
+    low, high = (
+        cast(np.asarray(e) if isinstance(e, float) else e, dtype=kind) for e in (low, high)
+    )
+    place = floor((where(inside, flat, low) - low) * bins / (high - low))
     number = cast(clip(place, 0, bins - 1), dtype=int64)  # the last bin has its upper edge too
-    return cast(bincount(number, minlength=bins), dtype=input.dtype)
+    counts = put(cast(inside, dtype=int64), number, index=(("array", 0),), shape=(int(bins),))
+    return cast(counts, dtype=kind)
+
+
+def _ends(flat: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """The ends of a range: numbers, or tensors where they are those of unknown elements."""
+    if low == high and flat.shape[0]:
+        low, high = amin(flat), amax(flat)
+        if is_unknown(flat):
+            widened = cast(low == high, dtype=flat.dtype)
+            return low - widened, high + widened
+        low, high = float(low), float(high)
+    return (low - 1, high + 1) if low == high else (low, high)
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -363,8 +374,9 @@ def _quantiles(
     if interpolation not in _INTERPOLATIONS:
         raise ValueError(f"interpolation is one of {_INTERPOLATIONS}, not {interpolation!r}")
     of_floats(name, input)
-    shares = np.asarray(q.tolist() if hasattr(q, "tolist") else q, dtype=input.dtype)
-    if shares.ndim > 1 or ((shares < 0) | (shares > 1)).any():
+    shares = q if hasattr(q, "_apply") else np.asarray(q, dtype=input.dtype)
+    known = numbers_of(shares)  # None while they are unknown
+    if shares.ndim > 1 or (known is not None and ((known < 0) | (known > 1)).any()):
         raise ValueError(f"{name}: q is a number or a vector of numbers from 0 to 1")
     kept = tuple(1 for _ in input.shape)
     axis = 0 if dim is None else normal_axis(dim, input.ndim)
@@ -376,8 +388,8 @@ def _quantiles(
     if not x.shape[axis]:
         raise ValueError(f"{name}: there are no elements")
     ordered = sort(x, axis).values  # NaN last
-    shape = tuple(shares.size if i == axis else 1 for i in range(x.ndim))
-    fractions = reshape(q, shape=shape) if hasattr(q, "_apply") else shares.reshape(shape)
+    shape = tuple(math.prod(shares.shape) if i == axis else 1 for i in range(x.ndim))
+    fractions = reshape(shares, shape=shape)
     if name == "quantile":
         last = getitem_slice(ordered, axis, x.shape[axis] - 1, x.shape[axis])
         out = _between(ordered, axis, fractions * (x.shape[axis] - 1), interpolation)

@@ -13,14 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import is_unknown
+from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.elementwise.choice import bitwise_and, where
 from gradwalk.ops.index.indexing import getitem, index_select
+from gradwalk.ops.reduce.reduction import sum
+from gradwalk.ops.reduce.scan import cumsum
 from gradwalk.ops.shape.reshaping import (
     apart,
     broadcast_to,
+    cast,
     cat,
     clone,
     flip,
@@ -376,6 +381,10 @@ def repeat_interleave(
         return apart(reshape(broadcast_to(lifted, spread), shape=merged), source)
     if isinstance(repeats, (tuple, list)):
         repeats = np.asarray(repeats, np.int64)
+    if output_size is not None and is_unknown(repeats):
+        ends = cumsum(broadcast_to(cast(repeats, dtype=int64), (input.shape[axis],)), 0)
+        places = np.arange(output_size).reshape(-1, 1)
+        return index_select(input, axis, sum(cast(ends <= places, dtype=int64), 1))
     times = np.broadcast_to(concrete(repeats, "repeat_interleave"), input.shape[axis])
     return index_select(input, axis, np.repeat(np.arange(input.shape[axis]), times))
 

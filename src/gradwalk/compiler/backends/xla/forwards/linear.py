@@ -53,11 +53,10 @@ def _det_twice(x: Any, h: Any) -> Any:
     return sign * u @ (on_diagonal - others * inner.mT) @ vh
 
 
-def _pinv(x: Any, *, atol: float, rtol: float | None) -> Any:
+def _pinv(x: Any, atol: Any, rtol: Any) -> Any:
     u, s, vh = linalg.svd(x, full_matrices=False)
-    if rtol is None:
-        rtol = 0.0 if atol else max(x.shape[-2:]) * float(jnp.finfo(x.dtype).eps)
-    kept = s > jnp.maximum(atol, rtol * jnp.max(s, axis=-1, initial=0, keepdims=True))
+    largest = jnp.max(s, axis=-1, initial=0, keepdims=True)
+    kept = s > jnp.maximum(atol[..., 0], rtol[..., 0] * largest)
     scale = jnp.where(kept, 1 / jnp.where(kept, s, 1), 0)
     return vh.mT @ (scale[..., None] * u.mT)
 
