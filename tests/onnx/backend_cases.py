@@ -61,6 +61,13 @@ EXCLUDED = {
         ),
         "is a forest of decision trees",
     ),
+    **dict.fromkeys(
+        (
+            "test_resize_downsample_scales_cubic_align_corners",
+            "test_resize_downsample_scales_linear_align_corners",
+        ),
+        "aligns with a length of 1.2 pixels; PyTorch and ONNX Runtime take the result's, 1",
+    ),
 }  # fmt: skip
 
 

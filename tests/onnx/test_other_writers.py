@@ -47,6 +47,23 @@ def test_weights_in_nodes_are_parameters(tmp_path: Path) -> None:
     np.testing.assert_allclose(gw.onnx.load(again)(gw.tensor(x)).detach().numpy(), y.detach(), 1e-5)
 
 
+@pytest.mark.parametrize("factor", [1.7, 2.0, 0.6])
+def test_aligned_corners_of_a_size_that_is_cut_off(tmp_path: Path, factor: float) -> None:
+    """PyTorch's exporter writes the factor, and means the corners of the whole pixels."""
+    options = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    nodes = [helper.make_node("Resize", ["x", "", "scales"], ["y"], **options)]
+    held = {"scales": np.array([1, 1, factor, factor], "f4")}
+    inputs = [("x", FLOAT, (1, 2, 5, 7))]
+    path = write(tmp_path / "r.onnx", nodes, inputs, [("y", FLOAT, None)], opset=18, held=held)
+    x = np.random.default_rng(0).normal(size=(1, 2, 5, 7)).astype("f4")
+    found = gw.onnx.load(path)(gw.tensor(x)).detach().numpy()
+    np.testing.assert_allclose(found, expected(path, x=x)[0], atol=1e-5)
+    resized = gw.nn.functional.interpolate(
+        gw.tensor(x), scale_factor=factor, mode="bilinear", align_corners=True
+    )
+    np.testing.assert_allclose(found, resized.numpy(), atol=1e-5)
+
+
 def test_a_spectrum_of_signals_without_a_last_dimension(tmp_path: Path) -> None:
     """STFT asks for (batch, time, 1); ONNX Runtime takes (batch, time), and so do files."""
     nodes = [helper.make_node("STFT", ["x", "step", "window"], ["y"])]

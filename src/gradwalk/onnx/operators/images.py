@@ -31,7 +31,8 @@ def _places(mode: str, out: int, scale: float, own: int, length: float, roi: Any
     """Where in the input each place of the output lies."""
     i = np.arange(out, dtype=np.float64)
     if mode == "align_corners":
-        return i * (own - 1) / (length - 1) if length != 1 else i * 0
+        # `out`, not own × scale: what PyTorch and ONNX Runtime compute.
+        return i * (own - 1) / (out - 1) if out > 1 else i * 0
     if mode == "asymmetric":
         return i / scale
     if mode == "tf_crop_and_resize":
