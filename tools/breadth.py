@@ -127,7 +127,9 @@ NOT_COMPARED = {
     """,
     "floats of 8 bits": "torch._scaled_mm torch._scaled_mm_v2",
     "complex numbers of two halves, which NumPy does not have": "chalf",
-    "sparse matrices with compressed rows": "sparse.mm sparse.sampled_addmm",
+    "products of sparse matrices that reduce otherwise, or at some places": """
+        sparse.mm sparse.sampled_addmm
+    """,
     "a checksum of bits": "hash_tensor",
     "internal steps of PyTorch, which programs do not call": """
         _batch_norm_with_update _chunk_cat _softmax_backward_data _unsafe_masked_index

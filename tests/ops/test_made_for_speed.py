@@ -18,7 +18,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.elementwise.choice import masked
 from gradwalk.ops.network.convolution import batch_first, batch_last, is_batch_last
 from gradwalk.ops.reduce.row_sums import SHORT, dot_over, sum_last, sum_leading, sum_over
-from gradwalk.ops.shape.reshaping import _repeated
+from gradwalk.ops.shape.array_views import repeated
 
 RNG = np.random.default_rng(3)
 DTYPES = ("f4", "f8", "i8")
@@ -177,8 +177,8 @@ def test_repeating_an_array_is_what_numpy_does() -> None:
             expected = np.broadcast_to(x, wanted)
         except ValueError:
             with pytest.raises(ValueError):
-                _repeated(x, wanted)
+                repeated(x, wanted)
             continue
-        found = _repeated(x, wanted)
+        found = repeated(x, wanted)
         assert not found.flags.writeable, (own, wanted)
         np.testing.assert_array_equal(found, expected, strict=True)

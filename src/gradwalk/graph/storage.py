@@ -149,3 +149,27 @@ def strided_zeros(size: Any, stride: Any, dtype: Any) -> Array:
         raise ValueError(f"size {sizes} and stride {steps} do not fit each other")
     last = sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
     return strided(np.zeros(0 if 0 in sizes else last + 1, dtype), sizes, steps, 0)
+
+
+class _Capsule:
+    """Memory of the CPU in a capsule, which NumPy takes from an object only."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def is_exported(data: Any) -> bool:
+    """Whether only the protocol of DLPack tells what this holds; it may be a capsule."""
+    own = hasattr(data, "__dlpack__") and not hasattr(data, "__array__")
+    return own or type(data).__name__ == "PyCapsule"
+
+
+def imported(other: Any) -> np.ndarray[Any, Any]:
+    """The memory of an object with `__dlpack__`, or in a capsule."""
+    return np.from_dlpack(_Capsule(other) if type(other).__name__ == "PyCapsule" else other)

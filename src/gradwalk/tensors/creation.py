@@ -13,7 +13,7 @@ import numpy as np
 
 from gradwalk.engine.modes import state
 from gradwalk.graph.abstract import is_unknown
-from gradwalk.graph.storage import UntypedStorage, strided_zeros
+from gradwalk.graph.storage import UntypedStorage, imported, is_exported, strided_zeros
 from gradwalk.ops.core.dtypes import (
     category,
     complex_of,
@@ -51,8 +51,8 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
         array = array.astype(array.dtype if dtype is None else dtype, copy=copy)
     elif isinstance(data, np.ndarray):
         array = np.array(data, dtype=dtype) if copy else np.asarray(data, dtype=dtype)
-    elif type(data).__name__ == "PyCapsule" or _only_dlpack(data):
-        return _of_data(_of_dlpack(data), dtype, copy)
+    elif is_exported(data):
+        return _of_data(imported(data), dtype, copy)
     elif isinstance(data, UntypedStorage):  # its bytes are those of the elements
         return _of_data(_of_storage(data, dtype), dtype, copy)
     else:
@@ -80,28 +80,6 @@ def _of_storage(storage: UntypedStorage, dtype: Dtype) -> np.ndarray[Any, Any]:
     if dtype is not None and held != kind:
         raise TypeError(f"a storage of {held} is no storage of {kind}. Fix: storage.untyped()")
     return storage._elements.view(held)
-
-
-def _only_dlpack(data: Any) -> bool:
-    return hasattr(data, "__dlpack__") and not hasattr(data, "__array__")
-
-
-class _Capsule:
-    """Memory of the CPU in a capsule, which NumPy takes from an object only."""
-
-    def __init__(self, capsule: Any) -> None:
-        self.capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self.capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
-
-def _of_dlpack(other: Any) -> np.ndarray[Any, Any]:
-    exporter = _Capsule(other) if type(other).__name__ == "PyCapsule" else other
-    return np.from_dlpack(exporter)
 
 
 def _wrapped(data: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -180,8 +158,8 @@ def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions
         return made.requires_grad_(wanted) if made.is_leaf else made.detach()
     if isinstance(obj, (array, bytes, bytearray, memoryview)):  # bytes of the dtype, as in PyTorch
         obj = np.frombuffer(obj, dtype or get_default_dtype())
-    if type(obj).__name__ == "PyCapsule" or _only_dlpack(obj):
-        obj = _of_dlpack(obj)
+    if is_exported(obj):
+        obj = imported(obj)
     number = isinstance(obj, np.ndarray) and not obj.ndim  # which PyTorch copies here
     held = _of_data(obj, dtype, copy=bool(copy) or (number and copy is None))
     if copy is False and not _shows(held, obj):
@@ -226,7 +204,7 @@ def frombuffer(
 def from_dlpack(other: Any) -> Tensor:
     """A tensor on the memory of any object with `__dlpack__` (PyTorch, JAX, CuPy on CPU...), or of
     the capsule that it gives."""
-    return from_numpy(_of_dlpack(other))
+    return from_numpy(imported(other))
 
 
 @makes_leaf
