@@ -174,10 +174,10 @@ class SingleCall:
         self.kernels[signature] = made
         return made
 
-    def pulling(self, value: str, scope: dict[str, Any], file: str) -> Pull:
-        """The `pull` of a backward plan, with kernels for arrays; `value` is the text of what
-        NumPy computes, in which `scope` has the functions."""
-        pull: Pull = eval(compile(f"lambda g, s, a: {value}", file, "eval"), scope)
+    def pulling(self, text: str, scope: dict[str, Any], file: str) -> Pull:
+        """The `pull` of a backward plan, with kernels for arrays. `text` is that of the function by
+        NumPy; `scope` has the functions that it calls."""
+        pull: Pull = eval(compile(text, file, "eval"), scope)
 
         def rule(g: Any, *arrays: Any, names: Any, others: Any, attrs: Any) -> Any:
             saved = dict(zip(names, arrays, strict=True)) | dict(others)
@@ -193,9 +193,7 @@ class SingleCall:
 
         # The test stands in the same function: one more call costs a small step 2 % of its time.
         small = "g.size < limit.least" + ("" if self.spread else " and not is_large(s.values())")
-        text = (
-            f"lambda g, s, a: {value} if g.__class__ is not array or {small} else native(g, s, a)"
-        )
+        text = f"{text} if g.__class__ is not array or {small} else native(g, s, a)"
         scope = scope | {"array": np.ndarray, "is_large": self.is_large, "limit": self.limit}
         chosen: Pull = eval(compile(text, file, "eval"), scope | {"native": native_pull})
         return chosen
@@ -257,8 +255,8 @@ class InPlaceCall(ElementwiseCall):
 class ForwardCall(SingleCall):
     """Of an op whose rule returns views, which need no kernel."""
 
-    def pulling(self, value: str, scope: dict[str, Any], file: str) -> Pull:
-        pull: Pull = eval(compile(f"lambda g, s, a: {value}", file, "eval"), scope)
+    def pulling(self, text: str, scope: dict[str, Any], file: str) -> Pull:
+        pull: Pull = eval(compile(text, file, "eval"), scope)
         return pull
 
 

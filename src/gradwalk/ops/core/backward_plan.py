@@ -71,13 +71,12 @@ class BackwardPlan:
         inputs = [f"i{k}" for k in range(len(op.inputs))]
         inputs[-1:] = ["*" + i if op.variadic else i for i in inputs[-1:]]
         self.save_text = f"lambda o, {', '.join(inputs)}: {{{entries}}}"
-        self.pull_text = f"({', '.join(terms)},)"
+        self.pull_text = f"lambda g, s, a: ({', '.join(terms)},)"
         # A file name inside gradwalk: the search for the user's line skips it.
         file = f"{__file__}, {op.name}"
         self.save = eval(compile(self.save_text, file, "eval"), {"shape": _shape})
         if op.native is None or all(r is None or r.constant is not None for r in op.rules):
-            text = f"lambda g, s, a: {self.pull_text}"
-            self.pull = eval(compile(text, file, "eval"), functions)
+            self.pull = eval(compile(self.pull_text, file, "eval"), functions)
         else:
             self.pull = op.native.pulling(self.pull_text, functions, file)
         self.written = True  # last: another thread may be here as well, and writes the same
