@@ -142,6 +142,18 @@ def test_there_is_no_font_here_but_those_of_the_page(browser: Any, open_page: An
     )
 
 
+def at_rest(watched: Watched) -> Any:
+    """The texts of the page and their places, once nothing moves any more."""
+    before = None
+    for _ in range(50):
+        found = watched.page.evaluate(_TEXTS)
+        if found == before:
+            return found
+        before = found
+        watched.page.wait_for_timeout(150)
+    raise AssertionError("the page never comes to rest")
+
+
 @pytest.mark.parametrize("width", [1280, 320])
 def test_installed_fonts_move_nothing(open_page: Any, usual: Any, site: str, width: int) -> None:
     size = {"width": width, "height": 800}
@@ -156,7 +168,7 @@ def test_installed_fonts_move_nothing(open_page: Any, usual: Any, site: str, wid
             watched.go(link)
             watched.page.wait_for_timeout(200)
             expect(watched.page.locator(".loading")).to_have_count(0)  # the code of a panel
-            texts.append(watched.page.evaluate(_TEXTS))
+            texts.append(at_rest(watched))
         assert len(texts[0]) > 30
         assert texts[0] == texts[1], link
     context.close()
@@ -182,7 +194,11 @@ def test_every_character_is_in_a_font_of_ours(usual: Any, site: str) -> None:
     for selector in ("body > p", "body > pre", "body > math"):
         node = {"nodeId": root, "selector": selector}
         found = devtools.send("DOM.querySelector", node)["nodeId"]
-        used = devtools.send("CSS.getPlatformFontsForNode", {"nodeId": found})["fonts"]
+        for _ in range(50):  # a font of the page is fetched when its first text is drawn
+            used = devtools.send("CSS.getPlatformFontsForNode", {"nodeId": found})["fonts"]
+            if used:
+                break
+            watched.page.wait_for_timeout(100)
         assert used
         assert not [font for font in used if not font["isCustomFont"]], selector
     watched.page.context.close()
