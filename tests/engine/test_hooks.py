@@ -142,3 +142,10 @@ def test_what_hooks_of_nodes_may_not_return() -> None:
     x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad * 2)
     with pytest.raises(TypeError, match="Fix: change tensor"):
         (x * 2).sum().backward()
+
+
+def test_a_step_in_a_hook_may_return_its_parameter() -> None:
+    w = gw.zeros(3, requires_grad=True)
+    w.register_post_accumulate_grad_hook(lambda leaf: leaf.add_(leaf.grad, alpha=-0.5))
+    (w * gw.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert w.tolist() == [-0.5, -1.0, -1.5]

@@ -163,7 +163,8 @@ def _arrive_hooked(tensor: Any, g: Any) -> None:
         return
     accumulate(tensor, turned(g))
     for hook in list(tensor.hooks.get(ACCUMULATED, {}).values()):
-        if hook(tensor) is not None:
+        returned = hook(tensor)
+        if returned is not None and returned is not tensor:  # an in-place method returns its tensor
             raise TypeError(
                 f"a hook on {name_of(tensor)} after its gradient was added returns None: it sees "
                 "the tensor. Fix: change tensor.grad inside the hook."
