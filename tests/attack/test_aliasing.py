@@ -349,9 +349,9 @@ def test_samples_of_pytorch(part: int) -> None:
 # Functions without a tensor as an operand or a result, and modules whose results are products.
 LEFT_OUT = """
     Generator Size Tensor Value compile device enable_grad finfo get_default_dtype get_num_threads
-    get_rng_state iinfo inference_mode is_complex is_floating_point is_grad_enabled is_nonzero
-    is_same_size is_tensor load manual_seed no_grad numel promote_types randperm save
-    set_default_dtype set_grad_enabled set_num_threads set_rng_state backward data_ptr element_size
+    get_rng_state iinfo inference_mode is_complex is_floating_point is_grad_enabled
+    is_inference_mode_enabled is_nonzero is_same_size is_tensor load manual_seed no_grad numel
+    promote_types randperm save set_default_dtype set_grad_enabled set_num_threads set_rng_state backward data_ptr element_size
     get_device is_contiguous is_signed ndimension nelement random_ register_hook retain_grad stride
     tolist LinAlgError bernoulli_ cuda autocast get_autocast_dtype get_default_device
     Event Stream get_float32_matmul_precision is_autocast_enabled set_default_device

@@ -417,3 +417,17 @@ def test_a_question_about_another_loss_leaves_the_recording_the_current_one() ->
     y = gw.tensor([4.0], requires_grad=True)
     gw.why(y, (y * y).sum())
     assert gw.why(x).to_dict() == gw.why(x, trace).to_dict()
+
+
+def test_an_operand_that_needs_no_gradient_is_the_output_that_was_used() -> None:
+    x = gw.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    x.label = "x"
+    with gw.record() as trace:
+        _, order = gw.sort(gw.tensor([2, 0, 1]))
+        taken = x[order]
+        taken.sum().backward()
+        order.zero_()
+        again = x[order]
+    assert [argument.output for argument in trace[taken].args] == [0, 1]
+    assert gw.element(trace, taken, 0).inputs[0].name == "x[1]"
+    assert [argument.output for argument in trace[again].args] == [0, 0]

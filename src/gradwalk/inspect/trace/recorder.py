@@ -267,7 +267,7 @@ class Recorder:
             if stamp is not None:
                 changed = where_text(stamp.code, stamp.position)
                 self.trace.nodes[node].attrs["changed_at"] = changed
-        return Edge(node, tensor._index)
+        return Edge(node, self.trace.output(tensor))
 
     def _leaf(self, tensor: Any, key: Any) -> int:
         """Add a leaf for a constant or a tensor made before the recording."""
@@ -285,6 +285,7 @@ class Recorder:
             metas=metas * (tensor._index + 1),
         )
         index = self.trace.add(made, key, *(((id(node), 0),) if node is not None else ()))
+        self.trace._outputs.pop(key, None)
         self.trace._alive.append(owner)
         made.values = [None] * tensor._index + [self._kept(array, "values", index)]
         self._versions[index] = _version(array)
@@ -337,6 +338,8 @@ class Recorder:
             self._unnamed.append((node, first if first._node is None else first._node))
         for k, output in enumerate(outputs):
             self.holdings.note_memory(Edge(index, k), output._array)
+            if output._node is None:
+                self.trace._outputs[key_of(output)] = k
         self.holdings.note(index, next((o._node for o in outputs if o._node is not None), None))
         if self._took:
             self.trace.seconds[index], self._took = self._took, 0.0

@@ -159,6 +159,7 @@ class Trace:
         self.exits: list[Exit] = []  # values that left the graph
         self.beside: Beside | None = None  # of two traces in one, how they differ
         self._index: dict[Any, int] = {}  # live objects -> nodes; not part of a file
+        self._outputs: dict[Any, int] = {}  # constants -> which output of their node
         self._alive: list[Any] = []  # keeps these keys valid
         self._earlier: dict[int, int] = {}  # leaves -> earlier versions, before in-place updates
         self._consumers: list[list[tuple[int, int]]] | None = None
@@ -208,7 +209,9 @@ class Trace:
 
     def output(self, thing: Any) -> int:
         """Which output of its node a live Tensor is; 0 for anything else."""
-        return int(getattr(thing, "_index", 0)) if hasattr(thing, "_array") else 0
+        if not hasattr(thing, "_array"):
+            return 0
+        return self._outputs.get(key_of(thing)) or int(thing._index)
 
     def shape_of(self, argument: Any) -> Shape:
         """The shape of an operand: an output of a node, or a constant."""

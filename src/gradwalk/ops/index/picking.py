@@ -13,6 +13,7 @@ import numpy as np
 
 from gradwalk.graph.abstract import numbers_of, traces
 from gradwalk.ops.core.dtypes import bool_, category, held_by, int8, int64, result_dtype
+from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.public import Change, Mixed, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add, div_floor
 from gradwalk.ops.elementwise.choice import equal, not_equal
@@ -188,6 +189,7 @@ def scatter(
     return setitem, (input, src, *arrays), {"index": fixed}
 
 
+@rounds_once
 def multiplied_at(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
     """x times every number written to a place.
 
