@@ -351,24 +351,24 @@ LEFT_OUT = """
     Generator Size Tensor Value compile device enable_grad finfo get_default_dtype get_num_threads
     get_rng_state iinfo inference_mode is_complex is_floating_point is_grad_enabled
     is_inference_mode_enabled is_nonzero is_same_size is_tensor load manual_seed no_grad numel
-    promote_types randperm save set_default_dtype set_grad_enabled set_num_threads set_rng_state backward data_ptr element_size
-    get_device is_contiguous is_signed ndimension nelement random_ register_hook retain_grad stride
-    tolist LinAlgError bernoulli_ cuda autocast get_autocast_dtype get_default_device
-    Event Stream get_float32_matmul_precision is_autocast_enabled set_default_device
-    set_float32_matmul_precision is_conj bartlett_window blackman_window hamming_window hann_window
-    kaiser_window frombuffer sparse_coo_tensor spmm are_deterministic_algorithms_enabled binomial
-    can_cast initial_seed poisson result_type seed set_printoptions use_deterministic_algorithms
-    register_post_accumulate_grad_hook
-    apply_ dim_order is_pinned is_set_to map_ map2_ new pin_memory resize_as_ set_ storage
-    storage_offset untyped_storage as_strided_ get_num_interop_threads layout memory_format
-    set_default_tensor_type set_num_interop_threads typename is_shared record_stream share_memory_
-    max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices
-    adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices
-    adaptive_max_pool3d_with_indices fractional_max_pool2d_with_indices
-    fractional_max_pool3d_with_indices GradScaler OutOfMemoryError get_autocast_cpu_dtype
-    get_autocast_gpu_dtype get_deterministic_debug_mode is_autocast_cpu_enabled
-    is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode set_flush_denormal
-    to_dlpack sparse_csr_tensor to_sparse_coo to_sparse_csr sparse_mask
+    promote_types randperm save set_default_dtype set_grad_enabled set_num_threads set_rng_state
+    backward data_ptr element_size get_device is_contiguous is_signed ndimension nelement random_
+    register_hook retain_grad stride tolist LinAlgError bernoulli_ cuda autocast get_autocast_dtype
+    get_default_device Event Stream get_float32_matmul_precision is_autocast_enabled
+    set_default_device set_float32_matmul_precision is_conj bartlett_window blackman_window
+    hamming_window hann_window kaiser_window frombuffer sparse_coo_tensor spmm
+    are_deterministic_algorithms_enabled binomial can_cast initial_seed poisson result_type seed
+    set_printoptions use_deterministic_algorithms register_post_accumulate_grad_hook apply_
+    dim_order is_pinned is_set_to map_ map2_ new pin_memory resize_as_ set_ storage storage_offset
+    untyped_storage as_strided_ get_num_interop_threads layout memory_format set_default_tensor_type
+    set_num_interop_threads typename is_shared record_stream share_memory_ max_pool1d_with_indices
+    max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool1d_with_indices
+    adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices
+    fractional_max_pool2d_with_indices fractional_max_pool3d_with_indices GradScaler
+    OutOfMemoryError get_autocast_cpu_dtype get_autocast_gpu_dtype get_deterministic_debug_mode
+    is_autocast_cpu_enabled is_deterministic_algorithms_warn_only_enabled
+    set_deterministic_debug_mode set_flush_denormal to_dlpack sparse_csr_tensor to_sparse_coo
+    to_sparse_csr sparse_mask
 """
 
 
