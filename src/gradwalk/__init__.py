@@ -54,6 +54,7 @@ from gradwalk.backends import (
 from gradwalk.tensors.creation import *
 from gradwalk.nn.functional import top_level as _top_level
 from gradwalk.nn.functional.top_level import *
+from gradwalk.autograd.jacobians import hessian, jacfwd, jacrev
 from gradwalk.engine.guest_loaders import loaders as _loaders
 from gradwalk.amp import GradScaler
 from gradwalk.cuda import OutOfMemoryError
@@ -82,10 +83,7 @@ from gradwalk.engine.saved import saved_bytes
 from gradwalk.tensors.single_calls import get_eager_kernels, set_eager_kernels
 from gradwalk.engine.transforms import (
     grad,
-    hessian,
     hvp,
-    jacfwd,
-    jacrev,
     jvp,
     value_and_grad,
     vjp,

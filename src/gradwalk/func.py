@@ -5,20 +5,21 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from gradwalk.autograd.jacobians import hessian, jacfwd, jacrev
 from gradwalk.engine.transforms import (
     Argnums,
     Function,
     grad,
-    hessian,
-    jacfwd,
-    jacrev,
     jvp,
     linearize,
     value_and_grad,
     vjp,
 )
 from gradwalk.nn.functional_call import (
+    combine_state_for_ensemble,
     functional_call,
+    make_functional,
+    make_functional_with_buffers,
     replace_all_batch_norm_modules_,
     stack_module_state,
 )
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from gradwalk.batching.vmap import vmap
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
+    "combine_state_for_ensemble", "functional_call", "grad", "grad_and_value", "hessian", "jacfwd",
+    "jacrev", "jvp", "linearize", "make_functional", "make_functional_with_buffers",
+    "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
 
 

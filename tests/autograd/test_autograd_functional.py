@@ -109,6 +109,25 @@ def test_models_are_stacked() -> None:
     assert buffers["running_mean"].shape == (2, 3)
 
 
+def test_functorchs_older_names() -> None:
+    model, x = gw.nn.Sequential(gw.nn.Linear(3, 2), gw.nn.BatchNorm1d(2)), gw.randn(4, 3)
+    function, parameters, buffers = gw.func.make_functional_with_buffers(model.eval())
+    assert [p.shape for p in parameters] == [p.shape for p in model.parameters()]
+    assert all(p.requires_grad for p in parameters)
+    assert gw.equal(function(parameters, buffers, x), model(x))
+    doubled = [2 * b for b in buffers]
+    assert not gw.equal(function(parameters, doubled, x), model(x))
+    layer, weights = gw.func.make_functional(model[0], disable_autograd_tracking=True)
+    assert not any(w.requires_grad for w in weights) and model[0].weight.requires_grad
+    assert gw.equal(layer(weights, x), model[0](x))
+    with pytest.raises(ValueError, match="shorter"):
+        layer(weights[:1], x)
+    models = [gw.nn.Linear(3, 2) for _ in range(5)]
+    one, *stacked = gw.func.combine_state_for_ensemble(models)
+    each = gw.vmap(one, in_dims=(0, 0, None))(*stacked, x)
+    assert gw.allclose(each, gw.stack([model(x) for model in models]))
+
+
 def _apart(x: Any) -> Any:
     """A result that requires a gradient, and does not depend on x."""
     return x.long().float().requires_grad_().clone()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from gradwalk.autograd import jacobians
 from gradwalk.engine import transforms
 from gradwalk.engine.modes import enable_grad
 from gradwalk.engine.tree import leaves, mapped
@@ -38,7 +39,7 @@ def jacobian(
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(f"strategy is 'reverse-mode' or 'forward-mode', not {strategy!r}")
-    transform = transforms.jacrev if strategy == "reverse-mode" else transforms.jacfwd
+    transform = jacobians.jacrev if strategy == "reverse-mode" else jacobians.jacfwd
     points, which = _points(inputs, create_graph)
     with _recording(create_graph):
         matrix = transform(_checked(func, strict), which)(*points)
@@ -63,7 +64,7 @@ def hessian(
     points, which = _points(inputs, create_graph)
     with _recording(create_graph):
         gradient = _checked(transforms.grad(_checked(func, strict), which), strict, "the gradient")
-        matrix = transforms.jacrev(gradient, which)(*points)
+        matrix = jacobians.jacrev(gradient, which)(*points)
     return _result(matrix, create_graph, strict)
 
 

@@ -1,4 +1,4 @@
-"""Function transforms: grad, vjp, jvp, Jacobians, Hessians. They nest to any order.
+"""Function transforms: grad, vjp, jvp. They nest to any order.
 
 Each runs the function once on fresh stand-ins for its arguments and differentiates the recorded
 graph. A stand-in for a tensor that itself needs a gradient stays tied to it, so an outer transform
@@ -8,7 +8,8 @@ graph. A stand-in for a tensor that itself needs a gradient stays tied to it, so
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,13 @@ from gradwalk.graph.abstract import own_copy
 from gradwalk.graph.order import inputs_first
 from gradwalk.ops.core.dtypes import get_default_dtype
 from gradwalk.ops.elementwise.complex_numbers import turned
-from gradwalk.ops.shape.reshaping import alias, reshape, stack
+from gradwalk.ops.shape.reshaping import alias
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
 
-class _TransformRun:
+class TransformRun:
     """One run of a function on stand-ins: its outputs, and how to differentiate them."""
 
     def __init__(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any],
@@ -64,7 +65,7 @@ class _TransformRun:
         self.outputs = [_checked_output(o) for o in leaves(result)]
         self.graph = recording and self._reaches_outside()
         if not self.graph:  # no outer transform uses the graph: detach other results
-            self.aux = mapped(lambda t: _released(t) if hasattr(t, "_array") else t, self.aux)
+            self.aux = mapped(lambda t: released(t) if hasattr(t, "_array") else t, self.aux)
 
     def _reaches_outside(self) -> bool:
         """Whether an outer transform may differentiate through this run: then keep the graph.
@@ -109,13 +110,19 @@ class _TransformRun:
         return [
             gradients.wrap(filled(o.shape, o.dtype, 0, o._array))
             if t is None
-            else (t if keep else _released(t))
+            else (t if keep else released(t))
             for o, t in zip(self.outputs, moved, strict=True)
         ]
 
+    def widest(self) -> int:
+        """How many elements the largest tensor between inputs and outputs has."""
+        roots = [o.grad_fn or o for o in self.outputs if o.requires_grad]
+        passed = inputs_first(roots, set(self.inputs))
+        return max((math.prod(node.shape) for node in passed), default=1)
+
     def value(self) -> Any:
         """The result; detached if no outer transform needs its graph."""
-        return self.result if self.graph else mapped(_released, self.result)
+        return self.result if self.graph else mapped(released, self.result)
 
 
 def _gradient(g: Any, of: Any, graph: bool) -> Any:
@@ -166,7 +173,7 @@ def changeable(stand_in: Any) -> Any:
     return tensor
 
 
-def _released(tensor: Any) -> Any:
+def released(tensor: Any) -> Any:
     """A result without the graph of this transform; a transform around a vmap still follows it."""
     return tensor.detach() if state.here.level is None else gradients.wrap(tensor._array)
 
@@ -180,17 +187,17 @@ def _checked_output(output: Any) -> Any:
     return output
 
 
-def _numbers(argnums: Argnums) -> tuple[int, ...]:
+def argument_numbers(argnums: Argnums) -> tuple[int, ...]:
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not numbers:
         raise ValueError("argnums names no argument. Fix: an integer, or a tuple of them.")
     return numbers
 
 
-def _like_arguments(args: tuple[Any, ...], argnums: Argnums, results: list[Any]) -> Any:
+def like_arguments(args: tuple[Any, ...], argnums: Argnums, results: list[Any]) -> Any:
     """Results in the containers of the arguments; a tuple if argnums is one."""
     parts = iter(results)
-    built = tuple(rebuild(args[n], parts) for n in _numbers(argnums))
+    built = tuple(rebuild(args[n], parts) for n in argument_numbers(argnums))
     return built[0] if isinstance(argnums, int) else built
 
 
@@ -204,7 +211,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
 
     @functools.wraps(function)
     def both(*args: Any, **keywords: Any) -> Any:
-        run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
+        run = TransformRun(function, args, keywords, argument_numbers(argnums), has_aux)
         if len(run.outputs) != 1 or run.outputs[0].numel() != 1 or run.outputs[0].is_complex():
             shapes = [tuple(o.shape) for o in run.outputs]
             name = getattr(function, "__name__", repr(function))
@@ -214,7 +221,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
             )
         (output,) = run.outputs
         one = gradients.wrap(filled(output.shape, output.dtype, 1, output._array))
-        gradient = _like_arguments(args, argnums, run.pull([one], retain=False))
+        gradient = like_arguments(args, argnums, run.pull([one], retain=False))
         value = run.value()
         return ((value, run.aux), gradient) if has_aux else (value, gradient)
 
@@ -246,7 +253,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
     >>> pull(gw.tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
-    run = _TransformRun(function, primals, {}, tuple(range(len(primals))), has_aux)
+    run = TransformRun(function, primals, {}, tuple(range(len(primals))), has_aux)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         listed = _matching("cotangent", leaves(cotangents), run.outputs)
@@ -268,7 +275,7 @@ def jvp(
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp takes tuples: jvp(f, (x,), (direction,))")
     numbers = tuple(range(len(primals)))
-    run = _TransformRun(function, tuple(primals), {}, numbers, has_aux, forward=True)
+    run = TransformRun(function, tuple(primals), {}, numbers, has_aux, forward=True)
     if not run.inputs or not run.outputs:
         raise ValueError("jvp: the function takes and returns at least one tensor")
     listed = _matching("tangent", leaves(tangents), run.inputs)
@@ -286,7 +293,7 @@ def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
     >>> push(gw.tensor(1.0)), push(gw.tensor(2.0))
     (tensor(6.), tensor(12.))
     """
-    run = _TransformRun(function, primals, {}, tuple(range(len(primals))), False)
+    run = TransformRun(function, primals, {}, tuple(range(len(primals))), False)
     if not run.inputs or not run.outputs:
         raise ValueError("linearize: the function takes and returns at least one tensor")
 
@@ -313,98 +320,6 @@ def _matching(what: str, given: list[Any], expected: list[Any]) -> list[Any]:
     return listed
 
 
-def _check_outputs(name: str, run: _TransformRun) -> None:
-    """Raise unless there is something to differentiate, of real numbers."""
-    if not run.outputs:
-        raise ValueError(f"{name}: the function returned no tensor, so it has no Jacobian")
-    if any(t.is_complex() for t in (*run.inputs, *run.outputs)):
-        raise TypeError(
-            f"{name}: one number per pair of elements does not describe how complex numbers "
-            "change.\nFix: take it of the parts (gradwalk.view_as_real), or use vjp or jvp."
-        )
-
-
-def jacrev(
-    function: Function,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    *,
-    chunk_size: int | None = None,
-) -> Function:
-    """The Jacobian, one reverse sweep per output element: shape (*output, *input).
-
-    With `has_aux`, `function` returns a pair, and the second of it is passed on. `chunk_size` is
-    PyTorch's: sweeps run one at a time.
-
-    >>> import gradwalk as gw
-    >>> gw.jacrev(lambda x: x**2)(gw.tensor([1.0, 2.0]))
-    tensor([[2., 0.],
-            [0., 4.]])
-    """
-
-    @functools.wraps(function)
-    def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
-        _check_outputs("jacrev", run)
-        blocks = []
-        for output, seeds in _unit_seeds(run.outputs):
-            rows = [run.pull(seed, retain=True) for seed in seeds]
-            columns = [
-                reshape(_stacked([r[i] for r in rows], t), shape=(*output.shape, *t.shape))
-                for i, t in enumerate(run.inputs)
-            ]
-            blocks.append(_like_arguments(args, argnums, columns))
-        built = rebuild(run.result, iter(blocks))
-        return (built, run.aux) if has_aux else built
-
-    return jacobian
-
-
-def jacfwd(
-    function: Function,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    *,
-    randomness: str = "error",
-) -> Function:
-    """The Jacobian, one forward sweep per input element: shape (*output, *input).
-
-    With `has_aux`, `function` returns a pair, and the second of it is passed on. `randomness`
-    is PyTorch's: `function` runs once, so all sweeps see the same random numbers.
-
-    >>> import gradwalk as gw
-    >>> gw.jacfwd(lambda x: x.sum())(gw.tensor([1.0, 2.0]))
-    tensor([1., 1.])
-    """
-
-    @functools.wraps(function)
-    def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
-        _check_outputs("jacfwd", run)
-        columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
-        for variable, seeds in _unit_seeds(run.inputs):
-            moved = [run.push(seed) for seed in seeds]
-            for k, output in enumerate(run.outputs):
-                block = _stacked([m[k] for m in moved], output, last=True)
-                columns[k].append(reshape(block, shape=(*output.shape, *variable.shape)))
-        blocks = iter([_like_arguments(args, argnums, c) for c in columns])
-        built = rebuild(run.result, blocks)
-        return (built, run.aux) if has_aux else built
-
-    return jacobian
-
-
-def hessian(function: Function, argnums: Argnums = 0) -> Function:
-    """All second derivatives: forward over reverse.
-
-    >>> import gradwalk as gw
-    >>> gw.hessian(lambda x: (x**3).sum())(gw.tensor([1.0, 2.0]))
-    tensor([[ 6.,  0.],
-            [ 0., 12.]])
-    """
-    return jacfwd(jacrev(function, argnums), argnums)
-
-
 def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     """The Hessian times a direction, without forming the Hessian: forward over reverse.
 
@@ -418,21 +333,3 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     gradient = grad(function, tuple(range(len(points))))
     moved = jvp(gradient, points, directions)[1]
     return moved if several else moved[0]
-
-
-def _unit_seeds(tensors: list[Any]) -> Iterator[tuple[Any, list[list[Any]]]]:
-    """Each tensor, and for each of its elements seeds of all tensors: 1 there, 0 elsewhere."""
-    zeros = [gradients.wrap(filled(t.shape, t.dtype, 0, t._array)) for t in tensors]
-    for which, tensor in enumerate(tensors):
-        units = np.eye(tensor.numel(), dtype=tensor.dtype)
-        seeds = (
-            gradients.wrap(beside(unit.reshape(tensor.shape), tensor._array)) for unit in units
-        )
-        yield tensor, [[*zeros[:which], seed, *zeros[which + 1 :]] for seed in seeds]
-
-
-def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:
-    if not parts:
-        shape = (*like.shape, 0) if last else (0, *like.shape)
-        return gradients.wrap(filled(shape, like.dtype, 0, like._array))
-    return stack(parts, -1 if last else 0)

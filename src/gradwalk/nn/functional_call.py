@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -186,6 +187,50 @@ def stack_module_state(
     held = [dict(model.named_buffers()) for model in models]
     buffers = {name: stack([one[name] for one in held]) for name in held[0]}
     return parameters, buffers
+
+
+def make_functional(
+    model: Module, disable_autograd_tracking: bool = False
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """functorch's older form of `functional_call`: a function of a tuple of parameters, and them.
+
+    >>> import gradwalk as gw
+    >>> function, parameters = gw.func.make_functional(gw.nn.Linear(2, 1))
+    >>> function(parameters, gw.ones(3, 2)).shape
+    (3, 1)
+    """
+    function, parameters, _ = make_functional_with_buffers(model, disable_autograd_tracking)
+    return lambda params, *args, **kwargs: function(params, None, *args, **kwargs), parameters
+
+
+def make_functional_with_buffers(
+    model: Module, disable_autograd_tracking: bool = False
+) -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]:
+    """`make_functional` whose function takes a tuple of buffers, too."""
+    model = copy.deepcopy(model)
+    parameters, buffers = dict(model.named_parameters()), dict(model.named_buffers())
+    if disable_autograd_tracking:
+        for parameter in parameters.values():
+            parameter.requires_grad_(False)
+
+    def function(
+        params: Sequence[Any], held: Sequence[Any] | None, *args: Any, **kwargs: Any
+    ) -> Any:
+        given = dict(zip(parameters, params, strict=True))
+        if held is not None:
+            given |= dict(zip(buffers, held, strict=True))
+        return functional_call(model, given, args, kwargs)
+
+    return function, tuple(parameters.values()), tuple(buffers.values())
+
+
+def combine_state_for_ensemble(
+    models: Sequence[Module],
+) -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]:
+    """functorch's older form of `stack_module_state`: a function of one model, and tuples."""
+    function, _, _ = make_functional_with_buffers(models[0])
+    parameters, buffers = stack_module_state(models)
+    return function, tuple(parameters.values()), tuple(buffers.values())
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
