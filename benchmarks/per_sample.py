@@ -1,8 +1,8 @@
-"""Gradients of every sample, `vmap(grad(loss))`: gradwalk, eager and compiled, against torch.func.
+"""Gradients of every sample, `vmap(grad(loss))`, and Jacobians: gradwalk against torch.func.
 
 Two networks, written once for both libraries: a small CNN and a small GPT. The result of a step is
-one gradient per sample and parameter, what private training and influence functions need. Two
-threads each.
+one gradient per sample and parameter, what private training and influence functions need. Then the
+Jacobians of a layer, tall and wide, and its Hessian. Two threads each, ours eager and compiled.
 
 `python benchmarks/per_sample.py cnn` runs only some rows. `--check` compares the gradients instead.
 """
@@ -41,13 +41,25 @@ VOCABULARY, TIME, WIDTH, HEADS, LAYERS = 64, 32, 64, 4, 2
 Parameters = dict[str, Any]
 
 
+def of_every_sample(transforms: Any, loss: Any) -> Any:
+    return transforms.vmap(transforms.grad(loss), in_dims=(None, 0, 0))
+
+
+def by_input(name: str) -> Callable[[Any, Any], Any]:
+    """The transform of this name, of a layer by its input."""
+    return lambda transforms, layer: (
+        lambda p, x, y: {"by input": getattr(transforms, name)(layer, argnums=1)(p, x, y)}
+    )
+
+
 class Problem(NamedTuple):
-    """A network: its loss of one sample, the shapes of its parameters, and a batch."""
+    """A network: its loss of one sample, the shapes of its parameters, a batch, what to compute."""
 
     title: str
     loss: Callable[[Any, Parameters, Any, Any], Any]
     shapes: dict[str, tuple[int, ...]]
     batch: Callable[[np.random.Generator], tuple[Any, Any]]
+    derivative: Callable[[Any, Any], Any] = of_every_sample
 
 
 def cnn_loss(library: Any, p: Parameters, image: Any, label: Any) -> Any:
@@ -100,6 +112,20 @@ def gpt_shapes() -> dict[str, tuple[int, ...]]:
     return shapes | {"norm.weight": (WIDTH,), "norm.bias": (WIDTH,)}
 
 
+def layer(library: Any, p: Parameters, x: Any, y: Any) -> Any:
+    return library.nn.functional.linear(x, p["weight"]).tanh()
+
+
+def layer_problem(name: str, outputs: int, inputs: int) -> Problem:
+    return Problem(
+        f"{name}, {inputs} inputs, {outputs} outputs",
+        layer,
+        {"weight": (outputs, inputs)},
+        lambda rng: (rng.normal(size=inputs), np.zeros(1)),
+        by_input(name),
+    )
+
+
 PROBLEMS = {
     "cnn": Problem(
         "CNN, 32 images 1x28x28",
@@ -115,6 +141,9 @@ PROBLEMS = {
             rng.integers(0, VOCABULARY, (16, TIME)), rng.integers(0, VOCABULARY, (16, TIME)),
         ),
     ),
+    "tall": layer_problem("jacrev", 2048, 32),
+    "wide": layer_problem("jacfwd", 32, 2048),
+    "hessian": layer_problem("hessian", 32, 256),
 }  # fmt: skip
 
 
@@ -131,7 +160,7 @@ def start(name: str) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
 
 
 def gradients_of(name: str, how: str) -> Callable[[], Parameters]:
-    """A function that computes the gradients of all samples."""
+    """A function that computes the derivatives of a problem."""
     library = import_module("torch" if how == "torch.func" else "gradwalk")
     transforms = library.func if how == "torch.func" else library
     if how == "torch.func":
@@ -140,7 +169,7 @@ def gradients_of(name: str, how: str) -> Callable[[], Parameters]:
     given = {key: library.from_numpy(array) for key, array in parameters.items()}
     x, y = library.from_numpy(inputs), library.from_numpy(labels)
     loss = partial(PROBLEMS[name].loss, library)
-    each = transforms.vmap(transforms.grad(loss), in_dims=(None, 0, 0))
+    each = PROBLEMS[name].derivative(transforms, loss)
     if how == "compiled":
         each = library.compile(each)
     return lambda: each(given, x, y)
@@ -182,7 +211,7 @@ def report(names: Sequence[str]) -> None:
             rows.append([f"{PROBLEMS[name].title}, {how}", *times, *ratio_cells(ratio, BAR)])
         agreements.append(agreement(*measured.values()))
     table(
-        f"Gradients of every sample in float32, {THREADS} threads",
+        f"Gradients of every sample, and Jacobians, in float32, {THREADS} threads",
         ["", "gradwalk", "torch.func", "ratio", "bar", ""],
         rows,
     )
@@ -190,7 +219,7 @@ def report(names: Sequence[str]) -> None:
 
 
 def check(names: Sequence[str]) -> None:
-    """Compare all gradients."""
+    """Compare all derivatives."""
     for name in names:
         expected = gradients_of(name, "torch.func")()
         for how in HOW[:2]:
@@ -199,7 +228,7 @@ def check(names: Sequence[str]) -> None:
                 np.testing.assert_allclose(
                     found[key].numpy(), gradient.numpy(), rtol=2e-3, atol=2e-4, err_msg=key
                 )
-        print(f"{name}: {len(expected)} gradients of every sample agree")
+        print(f"{name}: {len(expected)} derivatives agree")
 
 
 if __name__ == "__main__":
