@@ -138,6 +138,14 @@ def test_a_compiled_function_inside() -> None:
     np.testing.assert_allclose(gw.vmap(step)(x).numpy(), np.sin(X) * 2)
 
 
+def test_reductions_of_one_number_for_each_sample_compiled() -> None:
+    x = gw.tensor([3.0, -1.0, 0.5])
+    for name in ("sum", "mean", "prod", "amax", "amin", "max", "all", "any", "norm"):
+        each = gw.vmap(lambda number, name=name: getattr(gw, name)(number))
+        found, expected = gw.compile(each)(x), each(x)
+        assert found.dtype == expected.dtype and found.tolist() == expected.tolist(), name
+
+
 def test_a_recording_shows_the_ops_on_all_samples() -> None:
     w = gw.tensor(W, requires_grad=True)
     with gw.record() as trace:

@@ -210,6 +210,14 @@ def test_reductions_keep_dimensions(name: str, axis: tuple[int, ...], keepdim: b
     assert all(call.attrs["keepdim"] for call in reductions)
 
 
+def test_reductions_over_no_dimension_are_casts() -> None:
+    w = Written()
+    x = w.argument(whole(2, 3))
+    for name in ("sum", "mean", "amax", "all", "any"):
+        w.returns(w.add(name, x, axis=(), keepdim=False))
+    assert after(keep_dimensions, w) == ["cast"] * 2
+
+
 def test_reductions_of_nothing_are_known_numbers() -> None:
     w = Written()
     x = w.argument(np.zeros((3, 0), np.float32))

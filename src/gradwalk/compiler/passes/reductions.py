@@ -37,6 +37,8 @@ def keep_dimensions(call: Call, args: Args, build: Builder) -> Rewritten:
     (x,) = args
     assert isinstance(x, Term)
     (out,) = call.outputs
+    if not call.attrs["axis"]:  # as inside vmap, of one number for each sample
+        return [x if x.dtype == out.dtype else build.apply(cast, (x,), {"dtype": out.dtype})]
     if out.size and not x.size and call.op in _OF_NOTHING:
         nothing = np.array(_OF_NOTHING[call.op], out.dtype)
         constant = Term((), out.dtype, source=Constant(nothing))
