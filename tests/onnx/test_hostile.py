@@ -48,6 +48,19 @@ def test_other_content(tmp_path: Path) -> None:
         gw.onnx.load(tmp_path / "absent.onnx")
 
 
+def test_maps_are_named(tmp_path: Path) -> None:
+    named = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(FLOAT, []))
+    graph = helper.make_graph(
+        [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])],
+        "test",
+        [helper.make_tensor_value_info("x", FLOAT, [3, 2])],
+        [helper.make_value_info("y", helper.make_sequence_type_proto(named))],
+    )
+    (tmp_path / "net.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    with pytest.raises(FileError, match=r"Map types(?s:.)*Fix: .*zipmap"):
+        gw.onnx.load(tmp_path / "net.onnx")
+
+
 def model_with(tensor: Any) -> Any:
     """The sum of an input and a stored tensor."""
     graph = helper.make_graph(

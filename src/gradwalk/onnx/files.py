@@ -25,6 +25,12 @@ def onnx_ir() -> Any:
     return onnx_ir
 
 
+def _first_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 class ModelFile:
     """An ONNX file: its model, and the arrays of its tensors."""
 
@@ -32,7 +38,18 @@ class ModelFile:
         self.path = Path(os.path.abspath(path))
         self.ir = onnx_ir()
         with opened(self.path):
-            self.model = self.ir.load(self.path, format="protobuf")
+            try:
+                self.model = self.ir.load(self.path, format="protobuf")
+            except self.ir.serde.SerdeError as error:
+                why = _first_cause(error)
+                if isinstance(why, NotImplementedError):
+                    raise wrong(
+                        self.path,
+                        f"it has what onnx-ir cannot read ({str(why).partition('.')[0]}). Fix: "
+                        "convert the model with dense tensors and without maps, in scikit-learn's "
+                        'converter options={"zipmap": False}.',
+                    ) from error
+                raise
         if not len(self.model.graph.outputs):
             raise wrong(self.path, "it holds no graph with outputs")
 
