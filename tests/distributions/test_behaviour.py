@@ -113,6 +113,9 @@ def test_independent() -> None:
     assert wider.rsample((5,)).shape == (5, 4, 3, 2)
     with pytest.raises(ValueError, match="event shape"):
         mine._validate_sample(gw.zeros(3, 4))
+    coins = gw.distributions.Bernoulli(gw.full((2,), 0.5))
+    assert Independent(coins, 0).enumerate_support().tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert not Independent(coins, 1).has_enumerate_support
 
 
 SHAPES = {

@@ -26,6 +26,7 @@ from gradwalk.distributions.location_scale import (
     _EULER,
     Cauchy,
     Gumbel,
+    HalfCauchy,
     HalfNormal,
     Laplace,
     Normal,
@@ -126,6 +127,11 @@ def _laplaces(p: Laplace, q: Laplace) -> Tensor:
 def _cauchies(p: Cauchy, q: Cauchy) -> Tensor:
     squared = (p.scale + q.scale).square() + (p.loc - q.loc).square()
     return squared.log() - (4 * p.scale * q.scale).log()
+
+
+@register_kl(HalfCauchy, HalfCauchy)  # folded at 0, around which both are symmetric
+def _half_cauchies(p: HalfCauchy, q: HalfCauchy) -> Tensor:
+    return (p.scale + q.scale).square().log() - (4 * p.scale * q.scale).log()
 
 
 @register_kl(Gumbel, Gumbel)
