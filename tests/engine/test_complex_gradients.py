@@ -71,3 +71,27 @@ def test_a_complex_loss_has_no_gradient() -> None:
         (z * z).sum().backward()
     with pytest.raises(gw.AutogradError, match="a real one"):
         gw.grad(lambda z: (z * z).sum())(z)
+
+
+def test_complex_numbers_beside_real_tensors() -> None:
+    results = []
+    for t in (gw, torch):
+        x = t.tensor([1.0, 2.0], dtype=t.float64, requires_grad=True)
+        y = (1 + 2j) ** x + x ** (1 + 2j)
+        (abs(y) ** 2).sum().backward()
+        results.append((y, x.grad, t.func.jvp(lambda x: x + (1 + 2j), (x.detach(),), (x.grad,))[1]))
+    for one, other in zip(*results, strict=True):
+        assert str(one.dtype) == str(other.dtype).removeprefix("torch.")
+        close(one, other)
+    tangent = gw.func.jvp(lambda x: (1 + 2j) ** x, (gw.ones(1),), (gw.ones(1),))[1]
+    # torch.func.jvp gives its real part
+    close(tangent, (1 + 2j) * torch.log(torch.tensor([1 + 2j])))
+
+
+def test_powers_below_the_cut() -> None:
+    results = []
+    for t in (gw, torch):
+        z = t.tensor([complex(-1.5, -0.0), complex(-1.5, 0.0)], requires_grad=True)
+        (z**z).real.sum().backward()
+        results.append(z.grad)
+    close(*results)

@@ -17,7 +17,7 @@ from gradwalk.graph.order import inputs_first
 from gradwalk.ops.core.dtypes import has_gradients
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise.complex_numbers import turned
-from gradwalk.ops.shape.reshaping import broadcast_to
+from gradwalk.ops.shape.reshaping import broadcast_to, cast
 
 Tangents = dict[tuple[Any, int], Any]  # (node, output) -> tangent
 
@@ -75,7 +75,11 @@ def _elementwise(node: Any, operands: dict[str, Any], arriving: list[Any]) -> An
             pulled = plan.pull(broadcast_to(tangent, shape), operands, node.attrs)
             if pulled[position] is not None:  # an operand may have no derivative
                 terms.append(pulled[position])
-    return sum(terms[1:], terms[0]) if terms else None
+    if not terms:
+        return None
+    total = sum(terms[1:], terms[0])
+    dtype = node.out_metas[0][1]  # a complex number beside a real tensor moves the result only
+    return total if total.dtype == dtype else cast(total, dtype=dtype)
 
 
 def _in_place_of_inputs(

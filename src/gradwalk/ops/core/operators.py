@@ -134,7 +134,8 @@ class Arithmetic(OperatorMethods):
 
     @or_declines
     def __rpow__(self, base: Any) -> Self:
-        return self._apply(arithmetic.pow_op, (base, self), _NONE)
+        op = arithmetic.complex_pow if type(base) is complex else arithmetic.pow_op
+        return self._apply(op, (base, self), _NONE)
 
     def __pos__(self) -> Self:
         return self

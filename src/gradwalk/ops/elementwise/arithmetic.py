@@ -161,6 +161,13 @@ def _pow_forward(x: Any, y: Any) -> Any:
         return np.where(np.less(y, 0), inverse, np.power(x, np.maximum(y, 0)))
 
 
+def _complex_log(x: Any, y: Any) -> Any:
+    """log x as a complex number. The sum makes x one; of one it would change −0 to 0, and so the
+    side of the cut."""
+    kind = getattr(getattr(x, "dtype", None), "kind", "f")
+    return log(x if kind == "c" else x + zero(y))
+
+
 # Apart from pow below because it asks for the sign of y, which complex numbers do not have.
 complex_pow: Op = elementwise(
     "complex_pow",
@@ -168,7 +175,7 @@ complex_pow: Op = elementwise(
     vjp=[
         lambda g, x, y: where(y == 0, 0, g * (y * complex_pow(x, y - 1))),
         lambda g, x, y, out: where(
-            (x == 0) & (complex_numbers.real_part(y) >= 0), 0, g * (out * log(x + zero(y)))
+            (x == 0) & (complex_numbers.real_part(y) >= 0), 0, g * (out * _complex_log(x, y))
         ),
     ],
     on_complex=True,
@@ -240,7 +247,8 @@ def pow(input: Any, exponent: Any) -> Any:
         if dtype in (float32, float64):  # which a number neither widens nor is rounded to
             return power(input, exponent=exponent)
         return power(promoted(input, exponent), exponent=as_half(exponent, dtype))
-    return pow_op(input, exponent)
+    numbers = complex in (type(input), type(exponent))  # beside real tensors, too
+    return (complex_pow if numbers else pow_op)(input, exponent)
 
 
 square = elementwise(
