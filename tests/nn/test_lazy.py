@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -75,5 +76,14 @@ def test_arguments_are_checked_at_once() -> None:
 def test_an_input_given_by_name_and_a_layer_that_waits_for_nothing() -> None:
     layer = gw.nn.LazyBatchNorm1d()
     assert layer(input=gw.ones(3, 4)).shape == (3, 4) and type(layer) is gw.nn.BatchNorm1d
-    plain = gw.nn.LazyInstanceNorm1d()  # without weights
+    plain = gw.nn.LazyInstanceNorm1d(affine=False, track_running_stats=False)
     assert not plain.has_uninitialized_params()
+
+
+@pytest.mark.parametrize("name", [name for name in gw.nn.__all__ if name.startswith("Lazy")])
+def test_defaults_are_pytorchs(name: str) -> None:
+    def defaults(library: Any) -> dict[str, Any]:
+        parameters = inspect.signature(getattr(library.nn, name)).parameters.values()
+        return {p.name: p.default for p in parameters}
+
+    assert defaults(gw).items() <= defaults(torch).items()

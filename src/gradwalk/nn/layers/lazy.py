@@ -27,12 +27,13 @@ class _Lazy(Module):
     _becomes: ClassVar[Any]  # a class
     _axis: ClassVar[int]  # the dimension of an input that has the size
     _sized: ClassVar[dict[str, int]]  # tensors of the state that have it, and in which dimension
+    _otherwise: ClassVar[dict[str, Any]]  # defaults that differ from those of the layer
     _given: dict[str, Any]
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__()
         given = type(self).__signature__.bind(*args, **keywords)  # type: ignore[attr-defined]
-        self._given = dict(given.arguments)
+        self._given = {**self._otherwise, **given.arguments}
         random = get_rng_state()  # the weights are drawn when the size is known
         made = self._becomes(self._groups(), **self._given)
         set_rng_state(random)
@@ -86,13 +87,15 @@ class _Lazy(Module):
         return f"{type(self).__name__}({given})"
 
 
-def _lazy(becomes: type[Module], axis: int, **sized: int) -> type[Module]:
+def _lazy(becomes: type[Module], axis: int, otherwise: Any = (), **sized: int) -> type[Module]:
     """The lazy form of a layer."""
     doc = f"`{becomes.__name__}` that learns its first argument from its first input."
     facts = {"__doc__": doc, "__module__": __name__, "_becomes": becomes, "_axis": axis}
-    _, *others = inspect.signature(becomes).parameters.values()
+    _, *listed = inspect.signature(becomes).parameters.values()
+    others = [p.replace(default=dict(otherwise).get(p.name, p.default)) for p in listed]
     facts |= {"__signature__": inspect.Signature(others), "forward": becomes.forward}
-    return type(f"Lazy{becomes.__name__}", (_Lazy,), {**facts, "_sized": sized})
+    facts |= {"_sized": sized, "_otherwise": dict(otherwise)}
+    return type(f"Lazy{becomes.__name__}", (_Lazy,), facts)
 
 
 LazyLinear = _lazy(linear.Linear, -1, weight=1)
@@ -105,6 +108,8 @@ LazyConvTranspose3d = _lazy(convolution.ConvTranspose3d, -4, weight=0)
 LazyBatchNorm1d = _lazy(normalization.BatchNorm1d, 1, weight=0, running_mean=0)
 LazyBatchNorm2d = _lazy(normalization.BatchNorm2d, 1, weight=0, running_mean=0)
 LazyBatchNorm3d = _lazy(normalization.BatchNorm3d, 1, weight=0, running_mean=0)
-LazyInstanceNorm1d = _lazy(normalization.InstanceNorm1d, -2, weight=0, running_mean=0)
-LazyInstanceNorm2d = _lazy(normalization.InstanceNorm2d, -3, weight=0, running_mean=0)
-LazyInstanceNorm3d = _lazy(normalization.InstanceNorm3d, -4, weight=0, running_mean=0)
+# PyTorch's lazy norms have weights and running statistics unless they are told otherwise.
+_WHOLE = {"affine": True, "track_running_stats": True}
+LazyInstanceNorm1d = _lazy(normalization.InstanceNorm1d, -2, _WHOLE, weight=0, running_mean=0)
+LazyInstanceNorm2d = _lazy(normalization.InstanceNorm2d, -3, _WHOLE, weight=0, running_mean=0)
+LazyInstanceNorm3d = _lazy(normalization.InstanceNorm3d, -4, _WHOLE, weight=0, running_mean=0)
