@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections import Counter, OrderedDict
+import types
+from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,24 @@ def test_kinds_of_numbers_and_containers(tmp_path: Path) -> None:
         for read in (ours["tensors"][name], theirs["tensors"][name]):
             assert read.tolist() == value.tolist() and tuple(read.shape) == value.shape
             assert str(read.dtype).removeprefix("torch.") == str(value.dtype)
+
+
+def test_what_scripts_keep_beside_their_tensors(tmp_path: Path) -> None:
+    args = argparse.Namespace(lr=0.1, out=Path("runs/1"), milestones=[3, 5], mean=gw.ones(2))
+    history: Any = defaultdict(list, loss=[1.0, 0.5])
+    beside = {"history": history, "frozen": frozenset({1, 2}), "seen": types.SimpleNamespace(n=3)}
+    path = tmp_path / "beside.pt"
+    gw.save({"args": args, **beside}, path)
+    theirs = torch.load(path, weights_only=False)
+    torch.save(theirs, tmp_path / "theirs.pt")
+    for found in (theirs, gw.load(path), gw.load(tmp_path / "theirs.pt", weights_only=False)):
+        assert {name: found[name] for name in beside} == beside
+        assert found["history"]["accuracy"] == []
+        options = vars(found["args"])
+        assert options.pop("mean").tolist() == [1.0, 1.0]
+        assert options == {"lr": 0.1, "out": Path("runs/1"), "milestones": [3, 5]}
+    with pytest.raises(TypeError, match=r"defaultdict of .*Fix: save dict"):
+        gw.save([defaultdict(lambda: 3)], path)
 
 
 def test_layouts_sharing_and_gradients_are_kept(tmp_path: Path) -> None:
@@ -171,7 +190,7 @@ def test_what_needs_code_is_refused_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.pt"
     refused = {
         "model.*Linear.*state_dict": {"model": gw.nn.Linear(2, 2), "epoch": 1},
-        r"\['args'\] is a Namespace.*vars": {"args": argparse.Namespace(lr=0.1)},
+        r"\['args'\] is a Options.*vars": {"args": type("Options", (), {})()},
         r"\['steps'\]\[1\] is a range": {"steps": [1, range(3)]},
         r"\['x'\] holds uint32": {"x": gw.ones(2, dtype=gw.uint32), "epoch": 1},
     }

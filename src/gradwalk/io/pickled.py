@@ -8,8 +8,11 @@ for it; any other name is refused. Nothing is imported and nothing of the file i
 from __future__ import annotations
 
 import pickletools
-from collections import Counter, OrderedDict
+from argparse import Namespace
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from types import SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
@@ -65,6 +68,21 @@ def _byte_array(content: Any = b"") -> bytearray:
     return bytearray(content)
 
 
+class _Factory:
+    """Stands for what a defaultdict makes; a pickle names it and must not call it."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+
+def _default_dict(factory: Any = None) -> defaultdict[Any, Any]:
+    if isinstance(factory, _Factory):
+        return defaultdict(factory.kind)
+    if factory not in (None, set):
+        raise PickleRefused(f"it has a defaultdict of {factory!r:.60}")
+    return defaultdict(factory)
+
+
 def _note_versions(state: Any, versions: Any) -> None:
     """Keep what a state dict notes of its modules; nothing else has a use."""
     if isinstance(versions, dict) and all(isinstance(each, dict) for each in versions.values()):
@@ -97,18 +115,34 @@ def _fill(made: Any, state: Any) -> None:
     made.__setstate__(state)
 
 
+# What scripts keep their options in: nothing but attributes.
+NAMESPACES = (Namespace, SimpleNamespace)
+FACTORIES = {kind.__name__: kind for kind in (list, dict, int, float, str, bool)}
+_BUILTINS: dict[str, Any] = {
+    "set": set,
+    "frozenset": frozenset,
+    "complex": complex,
+    "bytearray": _byte_array,
+    "bytes": lambda: b"",
+    **{name: _Factory(kind) for name, kind in FACTORIES.items()},
+}
+_PATHS: dict[str, type[PurePath]] = {
+    "PosixPath": Path,
+    "WindowsPath": Path,
+    "PurePosixPath": PurePosixPath,
+    "PureWindowsPath": PureWindowsPath,
+}
+
 # What pickles of data besides tensors name. Others are added by the reader of a format.
 KNOWN: dict[str, Any] = {
+    **{
+        f"{module}.{n}": to for module in ("builtins", "__builtin__") for n, to in _BUILTINS.items()
+    },
+    **{f"{module}.{n}": to for module in ("pathlib", "pathlib._local") for n, to in _PATHS.items()},
+    **{f"{kind.__module__}.{kind.__name__}": kind for kind in NAMESPACES},
     "collections.OrderedDict": OrderedDict,
     "collections.Counter": Counter,
-    "builtins.set": set,
-    "builtins.complex": complex,
-    "__builtin__.set": set,
-    "__builtin__.complex": complex,
-    "builtins.bytearray": _byte_array,
-    "__builtin__.bytearray": _byte_array,
-    "builtins.bytes": lambda: b"",
-    "__builtin__.bytes": lambda: b"",
+    "collections.defaultdict": _default_dict,
     "numpy.ndarray": _ARRAY,
     "numpy.dtype": _array_dtype,
     "numpy.core.multiarray._reconstruct": _new_array,
@@ -175,12 +209,20 @@ def unpickled(file: IO[bytes], known: dict[str, Any], storage: Callable[[Any], A
             if not callable(function) or not any(function is one for one in known.values()):
                 raise PickleRefused(f"it calls {function!r:.60}, which is no constructor of data")
             stack.append(function(*arguments))
+        elif name == "NEWOBJ":
+            arguments, kind = stack.pop(), stack.pop()
+            if kind not in NAMESPACES or arguments:
+                raise PickleRefused(f"it makes a {kind!r:.60}")
+            stack.append(kind())
         elif name == "BUILD":
             state = stack.pop()
             if isinstance(stack[-1], (np.ndarray, np.dtype)):
                 _fill(stack[-1], state)
             elif isinstance(stack[-1], OrderedDict) and isinstance(state, dict):
                 _note_versions(stack[-1], state.get("_metadata"))
+            elif isinstance(stack[-1], NAMESPACES) and isinstance(state, dict):
+                for attribute, value in state.items():
+                    vars(stack[-1])[_of(attribute, str)] = value
             else:
                 raise PickleRefused(f"it sets attributes of a {type(stack[-1]).__name__}")
         elif name == "BINPERSID":

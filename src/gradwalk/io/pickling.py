@@ -1,4 +1,5 @@
-"""Writing pickles of plain data that `torch.load` reads, with `weights_only=True` too.
+"""Writing pickles of plain data that `torch.load` reads; with `weights_only=True` too, unless there
+are namespaces, default dictionaries, frozen sets or paths among them.
 
 The pickle module cannot write them without PyTorch: it imports whatever a pickle names. This module
 writes the instructions that build containers, numbers, text, tensors and arrays, and no others.
@@ -7,12 +8,14 @@ writes the instructions that build containers, numbers, text, tensors and arrays
 from __future__ import annotations
 
 import struct
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
+from gradwalk.io.pickled import FACTORIES, NAMESPACES
 from gradwalk.sparse import SparseTensor
 from gradwalk.tensors.devices import device
 from gradwalk.tensors.size import Size
@@ -68,7 +71,15 @@ class Pickler:
             self.call("builtins", "complex", value.real, value.imag)
         elif kind is Size:
             self.call("torch", "Size", tuple(value))
-        elif kind in (tuple, list, dict, set, OrderedDict, Counter):
+        elif isinstance(value, PurePath):
+            self.call("pathlib", kind.__name__, *value.parts)
+        elif kind in NAMESPACES:
+            self.named(kind.__module__, kind.__name__)
+            self.parts.append(b")\x81")  # made without arguments
+            self._remember(value)
+            self.write(vars(value), name)
+            self.parts.append(b"b")
+        elif kind in (tuple, list, dict, set, frozenset, OrderedDict, Counter, defaultdict):
             self._container(value, name)
         else:
             raise TypeError(_refusal(value, name))
@@ -116,13 +127,15 @@ class Pickler:
             self.call("collections", "OrderedDict")
         elif kind is Counter:
             self.call("collections", "Counter", dict(value))
+        elif kind is defaultdict:
+            self._default_dict(value, name)
         else:
-            self.call("builtins", "set", list(value))
+            self.call("builtins", kind.__name__, list(value))
         self._remember(value)
         if kind is list:
             self.items(value, name)
             self.parts.append(b"e")
-        elif kind in (dict, OrderedDict):
+        elif kind in (dict, OrderedDict, defaultdict):
             self.parts.append(b"(")
             for key, inner in value.items():
                 self.write(key, f"a key of {name}")
@@ -132,6 +145,17 @@ class Pickler:
             if versions is not None:
                 self.write({"_metadata": versions}, name)
                 self.parts.append(b"b")
+
+    def _default_dict(self, value: Any, name: str) -> None:
+        """An empty one, with what it makes."""
+        factory = value.default_factory
+        if factory is not None and factory not in (*FACTORIES.values(), set):
+            raise TypeError(f"{name} is a defaultdict of {factory!r}. Fix: save dict({name})")
+        self.named("collections", "defaultdict")
+        self.parts.append(b"(")
+        if factory is not None:
+            self.named("builtins", factory.__name__)
+        self.parts.append(b"tR")
 
     def items(self, values: Any, name: str) -> None:
         """A mark, and values above it."""
