@@ -463,6 +463,30 @@ def test_threads_meet_wherever_one_may_be_behind(written: Written, short: int) -
             assert any(how.meet for how in shared[i + 1 : j + 1])
 
 
+@given(programs(most=14))
+def test_kernels_take_only_what_they_are_known_to_read_and_write(written: Written) -> None:
+    assert _unlisted(planned(written)) == []
+
+
+def test_threads_wait_for_a_copy_of_what_is_scattered() -> None:
+    w = Written()
+    columns = w.add("permute", w.argument(whole(3, 4)), axes=(1, 0))
+    rows = w.argument(np.array([2, 0, 2, 1]))
+    w.returns(w.add("put", columns, rows, index=(("array", 0),), shape=(5, 3)))
+    assert _unlisted(planned(w)) == []
+    agrees(w)
+
+
+def _unlisted(found: Plan) -> list[Entry]:
+    """The entries with an operand that they neither read nor write."""
+    return [
+        entry
+        for entry in found.entries
+        if not {place.buffer.memory for place in entry.operands}
+        <= {place.buffer.memory for place in (*entry.reads, *entry.writes)}
+    ]
+
+
 def _touch(a: Entry, b: Entry) -> bool:
     pairs = itertools.chain(
         itertools.product(a.writes, (*b.reads, *b.writes)), itertools.product(a.reads, b.writes)

@@ -287,7 +287,8 @@ class _Planner:
                 if group.kind is Kind.SCATTER
                 else [self._where(t) for t in (*work.outputs, *work.terms)]
             )
-        reads = [self._where(t) for t in outside]
+        scatters = group.kind is Kind.SCATTER  # what is scattered may be a copy of a term
+        reads = operands[1:] if scatters else [self._where(t) for t in outside]
         written = dict.fromkeys((*stored, *group.calls[0].outputs))
         writes = [self._where(t) for t in written if t in self.slices]
         terms = {t: self._where(t) for t in (*outside, *stored)}
