@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -100,3 +101,10 @@ def test_nothing_has_an_empty_jacobian(shape: tuple[int, ...]) -> None:
 def test_chunks_have_a_size() -> None:
     with pytest.raises(ValueError, match="chunk_size is at least 1, not 0"):
         gw.jacrev(lambda x: x, chunk_size=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["vmap", "grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "linearize"]
+)
+def test_the_function_is_an_argument_of_pytorchs_name(name: str) -> None:
+    assert next(iter(inspect.signature(getattr(gw.func, name)).parameters)) == "func"

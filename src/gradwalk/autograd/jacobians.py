@@ -27,7 +27,7 @@ _AT_ONCE = 2**25
 
 
 def jacrev(
-    function: Function,
+    func: Function,
     argnums: Argnums = 0,
     has_aux: bool = False,
     *,
@@ -35,7 +35,7 @@ def jacrev(
 ) -> Function:
     """The Jacobian by reverse sweeps, one for each output element: shape (*output, *input).
 
-    With `has_aux`, `function` returns a pair, and the second of it is passed on. `chunk_size`
+    With `has_aux`, `func` returns a pair, and the second of it is passed on. `chunk_size`
     sweeps run at a time; by default as many as fit into some 128 MiB.
 
     >>> import gradwalk as gw
@@ -46,9 +46,9 @@ def jacrev(
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"jacrev: chunk_size is at least 1, not {chunk_size}")
 
-    @functools.wraps(function)
+    @functools.wraps(func)
     def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = TransformRun(function, args, keywords, argument_numbers(argnums), has_aux)
+        run = TransformRun(func, args, keywords, argument_numbers(argnums), has_aux)
         _check_ends("jacrev", run)
         blocks = []
         for k, output in enumerate(run.outputs):
@@ -65,7 +65,7 @@ def jacrev(
 
 
 def jacfwd(
-    function: Function,
+    func: Function,
     argnums: Argnums = 0,
     has_aux: bool = False,
     *,
@@ -73,17 +73,17 @@ def jacfwd(
 ) -> Function:
     """The Jacobian by forward sweeps, one for each input element: shape (*output, *input).
 
-    With `has_aux`, `function` returns a pair, and the second of it is passed on. `randomness`
-    is PyTorch's: `function` runs once, so all sweeps see the same random numbers.
+    With `has_aux`, `func` returns a pair, and the second of it is passed on. `randomness`
+    is PyTorch's: `func` runs once, so all sweeps see the same random numbers.
 
     >>> import gradwalk as gw
     >>> gw.jacfwd(lambda x: x.sum())(gw.tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
 
-    @functools.wraps(function)
+    @functools.wraps(func)
     def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = TransformRun(function, args, keywords, argument_numbers(argnums), has_aux)
+        run = TransformRun(func, args, keywords, argument_numbers(argnums), has_aux)
         _check_ends("jacfwd", run)
         columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
         for k, variable in enumerate(run.inputs):
@@ -99,7 +99,7 @@ def jacfwd(
     return jacobian
 
 
-def hessian(function: Function, argnums: Argnums = 0) -> Function:
+def hessian(func: Function, argnums: Argnums = 0) -> Function:
     """All second derivatives: forward over reverse.
 
     >>> import gradwalk as gw
@@ -107,7 +107,7 @@ def hessian(function: Function, argnums: Argnums = 0) -> Function:
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    return jacfwd(jacrev(function, argnums), argnums)
+    return jacfwd(jacrev(func, argnums), argnums)
 
 
 def _check_ends(name: str, run: TransformRun) -> None:

@@ -23,14 +23,14 @@ _RANDOMNESS = ("error", "same", "different")
 
 
 def vmap(
-    function: Callable[..., Any],
+    func: Callable[..., Any],
     in_dims: Dims = 0,
     out_dims: Dims = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function that applies `function`, written for one sample, to all samples of a batch.
+    """A function that applies `func`, written for one sample, to all samples of a batch.
 
     `in_dims` says along which dimension of each argument the samples lie, `None` for an argument
     that they share; `out_dims` where they lie in the results. Both may be containers that match
@@ -51,7 +51,7 @@ def vmap(
         raise ValueError(f"vmap: randomness is one of {_RANDOMNESS}, not {randomness!r}")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size is at least 1, not {chunk_size}")
-    name = getattr(function, "__name__", type(function).__name__)
+    name = getattr(func, "__name__", type(func).__name__)
 
     def batched(*args: Any, **keywords: Any) -> Any:
         dims = _argument_dims(name, in_dims, args)
@@ -78,7 +78,7 @@ def vmap(
         arrays: list[Any] = [getattr(stand_in, "_array", None) for stand_in in inside]
         switch(level=level)
         try:
-            result = function(*rebuild(args, iter(inside)), **keywords)
+            result = func(*rebuild(args, iter(inside)), **keywords)
             out = flat_out_dims(f"vmap({name}): out_dims", out_dims, result)
             mapped = {  # but for those that the function gave another shape in place
                 id(stand_in): (tensor, dim)
@@ -96,7 +96,7 @@ def vmap(
             switch(level=outer)
         return rebuild(result, iter(made))
 
-    functools.update_wrapper(batched, function, updated=())
+    functools.update_wrapper(batched, func, updated=())
     return batched
 
 

@@ -201,20 +201,20 @@ def like_arguments(args: tuple[Any, ...], argnums: Argnums, results: list[Any]) 
     return built[0] if isinstance(argnums, int) else built
 
 
-def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """A function that returns both the value and the gradient of `function`.
+def value_and_grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """A function that returns both the value and the gradient of `func`.
 
     >>> import gradwalk as gw
     >>> gw.value_and_grad(lambda x: x**2)(gw.tensor(3.0))
     (tensor(9.), tensor(6.))
     """
 
-    @functools.wraps(function)
+    @functools.wraps(func)
     def both(*args: Any, **keywords: Any) -> Any:
-        run = TransformRun(function, args, keywords, argument_numbers(argnums), has_aux)
+        run = TransformRun(func, args, keywords, argument_numbers(argnums), has_aux)
         if len(run.outputs) != 1 or run.outputs[0].numel() != 1 or run.outputs[0].is_complex():
             shapes = [tuple(o.shape) for o in run.outputs]
-            name = getattr(function, "__name__", repr(function))
+            name = getattr(func, "__name__", repr(func))
             raise AutogradError(
                 f"grad needs a function that returns one number, a real one; {name} returned "
                 f"shape(s) {shapes}. Fix: reduce the result (.sum(), .mean()), or use jacrev."
@@ -228,16 +228,16 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
     return both
 
 
-def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """A function that returns the gradient of `function`, in the containers of its argument.
+def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """A function that returns the gradient of `func`, in the containers of its argument.
 
     >>> import gradwalk as gw
     >>> gw.grad(gw.grad(lambda x: x**3))(gw.tensor(2.0))
     tensor(12.)
     """
-    both = value_and_grad(function, argnums, has_aux)
+    both = value_and_grad(func, argnums, has_aux)
 
-    @functools.wraps(function)
+    @functools.wraps(func)
     def gradient(*args: Any, **keywords: Any) -> Any:
         value, gradients = both(*args, **keywords)
         return (gradients, value[1]) if has_aux else gradients
@@ -245,7 +245,7 @@ def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Fun
     return gradient
 
 
-def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value, and a function from cotangents of the result to those of the arguments.
 
     >>> import gradwalk as gw
@@ -253,7 +253,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
     >>> pull(gw.tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
-    run = TransformRun(function, primals, {}, tuple(range(len(primals))), has_aux)
+    run = TransformRun(func, primals, {}, tuple(range(len(primals))), has_aux)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         listed = _matching("cotangent", leaves(cotangents), run.outputs)
@@ -264,7 +264,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
 
 
 def jvp(
-    function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+    func: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
     """The value, and how it moves when the arguments move along `tangents`.
 
@@ -275,7 +275,7 @@ def jvp(
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp takes tuples: jvp(f, (x,), (direction,))")
     numbers = tuple(range(len(primals)))
-    run = TransformRun(function, tuple(primals), {}, numbers, has_aux, forward=True)
+    run = TransformRun(func, tuple(primals), {}, numbers, has_aux, forward=True)
     if not run.inputs or not run.outputs:
         raise ValueError("jvp: the function takes and returns at least one tensor")
     listed = _matching("tangent", leaves(tangents), run.inputs)
@@ -283,17 +283,17 @@ def jvp(
     return (run.value(), moved, run.aux) if has_aux else (run.value(), moved)
 
 
-def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
+def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     """The value, and a function from tangents of the arguments to those of the result.
 
-    `function` runs once, here; each call of what is returned is one forward sweep.
+    `func` runs once, here; each call of what is returned is one forward sweep.
 
     >>> import gradwalk as gw
     >>> value, push = gw.func.linearize(lambda x: x**2, gw.tensor(3.0))
     >>> push(gw.tensor(1.0)), push(gw.tensor(2.0))
     (tensor(6.), tensor(12.))
     """
-    run = TransformRun(function, primals, {}, tuple(range(len(primals))), False)
+    run = TransformRun(func, primals, {}, tuple(range(len(primals))), False)
     if not run.inputs or not run.outputs:
         raise ValueError("linearize: the function takes and returns at least one tensor")
 
@@ -320,7 +320,7 @@ def _matching(what: str, given: list[Any], expected: list[Any]) -> list[Any]:
     return listed
 
 
-def hvp(function: Function, primals: Any, tangents: Any) -> Any:
+def hvp(func: Function, primals: Any, tangents: Any) -> Any:
     """The Hessian times a direction, without forming the Hessian: forward over reverse.
 
     >>> import gradwalk as gw
@@ -330,6 +330,6 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     several = isinstance(primals, (tuple, list))
     points = tuple(primals) if several else (primals,)
     directions = tuple(tangents) if several else (tangents,)
-    gradient = grad(function, tuple(range(len(points))))
+    gradient = grad(func, tuple(range(len(points))))
     moved = jvp(gradient, points, directions)[1]
     return moved if several else moved[0]
