@@ -58,6 +58,21 @@ def test_values_gradients_and_state_are_pytorchs(name: str) -> None:
             np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-12)
 
 
+def test_complex_weights_are_divided_by_their_largest_singular_value() -> None:
+    results = []
+    start = np.random.default_rng(0).normal(size=(2, 4, 6))
+    for m in (gw, torch):
+        layer = m.nn.Linear(6, 4, dtype=m.complex128)
+        layer.weight.data.copy_(m.tensor(start[0] + 1j * start[1]))
+        normed = m.nn.utils.parametrizations.spectral_norm(layer, n_power_iterations=300)
+        made = normed.weight
+        (made.abs() ** 3).sum().backward()
+        gradient = normed.parametrizations.weight.original.grad
+        results.append((made.detach().numpy(), gradient.numpy()))
+    for mine, theirs in zip(*results):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
 def test_two_forwards_before_one_backward() -> None:
     """Power iteration changes its vectors in place; the first forward keeps its own."""
     layer = gw.nn.utils.spectral_norm(gw.nn.Linear(4, 3))

@@ -78,16 +78,16 @@ class _SpectralNorm(Module):
 
     def _iterate(self, weight: Any, times: int) -> None:
         """Power iteration, first of u."""
-        matrix = as_matrix(weight.detach(), self.dim).mT
-        iterate(matrix, self._v, self._u, times, self.eps)
+        matrix = as_matrix(weight.detach(), self.dim)
+        iterate(matrix.mH, matrix, self._v, self._u, times, self.eps)
 
     def forward(self, weight: Any) -> Any:
-        """W / uᵀ W v."""
+        """W / uᴴ W v."""
         if weight.ndim == 1:
             return normalize(weight, dim=0, eps=self.eps)
         if self.training:
             self._iterate(weight, self.n_power_iterations)
-        return normalized(weight, self.dim, self._u, self._v)
+        return normalized(weight, self.dim, self._u.conj(), self._v)
 
     def right_inverse(self, value: Any) -> Any:
         """The value itself: it is divided again."""

@@ -33,11 +33,11 @@ def unit_vectors(weight: Any, dim: int, eps: float) -> tuple[Tensor, Tensor]:
     return u.to(weight.device), v.to(weight.device)
 
 
-def iterate(matrix: Any, u: Any, v: Any, times: int, eps: float) -> None:
-    """Power iteration, in place: first v, then u."""
+def iterate(matrix: Any, back: Any, u: Any, v: Any, times: int, eps: float) -> None:
+    """Power iteration, in place: first v, by the matrix `back`, then u."""
     with no_grad():
         for _ in range(times):
-            v.copy_(normalize(matrix.mT @ u, dim=0, eps=eps))
+            v.copy_(normalize(back @ u, dim=0, eps=eps))
             u.copy_(normalize(matrix @ v, dim=0, eps=eps))
 
 
@@ -64,7 +64,8 @@ class _SpectralNorm:
     def weight(self, module: Module, times: int) -> Tensor:
         """The normalized weight, after some power iteration."""
         original, u, v = (getattr(module, self.name + part) for part in ("_orig", "_u", "_v"))
-        iterate(as_matrix(original.detach(), self.dim), u, v, times, self.eps)
+        matrix = as_matrix(original.detach(), self.dim)
+        iterate(matrix, matrix.mT, u, v, times, self.eps)
         made: Tensor = normalized(original, self.dim, u, v)
         return made
 
