@@ -256,3 +256,15 @@ def test_the_slope_of_a_continuous_bernoulli_near_its_ends_in_float32() -> None:
             gw.distributions.ContinuousBernoulli(probs).log_prob(value).backward()
             slopes.append(probs.grad.item())
         assert slopes[0] == pytest.approx(slopes[1], rel=3e-6)
+
+
+def test_a_nearly_singular_precision_has_a_cholesky_factor() -> None:
+    """The factor of its inverse in float32 does not exist; PyTorch takes the inverse of a factor."""
+    x = np.random.default_rng(44).normal(size=10).astype(np.float32)
+    precision = np.exp(-((x - x[:, None]) ** 2))
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(np.linalg.inv(precision))
+    for m in (gw, torch):
+        mean, given = m.zeros(10), m.tensor(precision)
+        normal = m.distributions.MultivariateNormal(mean, precision_matrix=given)
+        assert normal.scale_tril.isfinite().all()

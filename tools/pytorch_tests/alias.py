@@ -95,6 +95,7 @@ EQUIVALENT: dict[str, Any] = {
     "torch.version": torch.version,
     "torch.__version__": torch.__version__,
     "torch.backends": torch.backends,
+    "torch.manual_seed": lambda seed: gw.manual_seed(seed, like="torch"),
     "torch.get_default_dtype": lambda: gw.get_default_dtype(),
 }
 DTYPES = {
@@ -348,6 +349,10 @@ class TestCase(common_utils.TestCase):
 
     device_type = "cpu"
 
+    def setUp(self) -> None:
+        super().setUp()
+        set_rng_seed()
+
     def compare_with_numpy(
         self,
         torch_fn: Any,
@@ -432,6 +437,11 @@ EQUIVALENT |= {
         )
         for kind in ("coo", "compressed")
     },
+    # What the tests of masked reductions compute their expectations with.
+    **{
+        f"torch.masked.{name}": translated(getattr(torch.masked, name))
+        for name in ("_canonical_dim", "_input_mask", "_output_mask")
+    },
     "torch.save": lambda *args, **keywords: None if LOADING else gw.save(*args, **keywords),
 }
 
@@ -460,7 +470,14 @@ def frozen_state() -> Iterator[None]:
         gw.set_rng_state(before)
 
 
+def set_rng_seed(seed: int = common_utils.SEED) -> None:
+    """Tests that count draws are made for PyTorch's numbers, and fail with most others."""
+    common_utils.set_rng_seed(seed)
+    gw.manual_seed(seed, like="torch")
+
+
 SHIMS: dict[str, Any] = {
+    "set_rng_seed": set_rng_seed,
     "set_default_dtype": set_default_dtype,
     "torch_to_numpy_dtype_dict": {
         np.dtype(name): np.dtype(name) for name in DTYPES if name != "bfloat16"

@@ -11,6 +11,17 @@ from gradwalk.distributions.distribution import Distribution, derived, one_of
 from gradwalk.tensors.tensor import Tensor
 
 
+def root_of_inverse(matrix: Tensor) -> Tensor:
+    """The Cholesky factor of a matrix's inverse, without the inverse, which rounds more.
+
+    With a Cholesky factor of the matrix turned by 180°, P = UUᵀ with an upper U, so P⁻¹ = U⁻ᵀU⁻¹.
+    """
+    turned: Any = gw.linalg.cholesky(matrix.flip(-2, -1)).flip(-2, -1)
+    one = gw.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    made: Tensor = gw.linalg.solve_triangular(turned.mT, one, upper=False)
+    return made
+
+
 class MultivariateNormal(Distribution):
     """Normal vectors of mean `loc`; one matrix says how their elements vary together.
 
@@ -51,8 +62,8 @@ class MultivariateNormal(Distribution):
         self._set(validate_args, loc.shape[-1:], loc=loc, **{name: matrix})
         if name != "scale_tril":
             matrix = self.__dict__[name]
-            covariance = matrix if name == "covariance_matrix" else gw.linalg.inv(matrix)
-            self.scale_tril = gw.linalg.cholesky(covariance)
+            known = name == "covariance_matrix"
+            self.scale_tril = gw.linalg.cholesky(matrix) if known else root_of_inverse(matrix)
             self._given += ("scale_tril",)
 
     @derived
