@@ -259,7 +259,7 @@ def test_the_slope_of_a_continuous_bernoulli_near_its_ends_in_float32() -> None:
 
 
 def test_a_nearly_singular_precision_has_a_cholesky_factor() -> None:
-    """The factor of its inverse in float32 does not exist; PyTorch takes the inverse of a factor."""
+    """Its inverse in float32 has none; PyTorch takes the inverse of a factor."""
     x = np.random.default_rng(44).normal(size=10).astype(np.float32)
     precision = np.exp(-((x - x[:, None]) ** 2))
     with pytest.raises(np.linalg.LinAlgError):

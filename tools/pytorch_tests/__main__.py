@@ -50,6 +50,10 @@ def _shown(value: Any) -> str:
     return str(getattr(value, "name", value))[:30]
 
 
+# Not of the CPU, or skipped or expected to fail in PyTorch as well.
+NOT_RUN = ("elsewhere", "__unittest_skip__", "__unittest_expecting_failure__")
+
+
 def cases(module: types.ModuleType) -> Iterator[tuple[str, type, str, dict[str, Any]]]:
     functions_as_case(module)
     for owner in list(vars(module).values()):
@@ -60,7 +64,7 @@ def cases(module: types.ModuleType) -> Iterator[tuple[str, type, str, dict[str, 
         for name, method in inspect.getmembers(owner, inspect.isfunction):
             if not name.startswith("test") or name in POISON or "_cuda" in name:
                 continue
-            if getattr(method, "elsewhere", False) or getattr(method, "__unittest_skip__", False):
+            if any(getattr(method, mark, False) for mark in NOT_RUN):
                 continue
             names = list(inspect.signature(method).parameters)
             for keywords in alias.combinations(method, names, owner.__name__):

@@ -184,7 +184,9 @@ def to_torch(thing: Any) -> Any:
     if isinstance(thing, Mapping):
         return {key: to_torch(value) for key, value in thing.items()}
     if isinstance(thing, gw.nn.Sequential | gw.nn.ModuleList | gw.nn.ParameterList):
-        return list(thing)
+        return list(map(to_torch, thing))
+    if isinstance(thing, gw.nn.ParameterDict):
+        return {key: to_torch(thing[key]) for key in thing}
     if isinstance(thing, list | tuple):
         return (
             type(thing)(*map(to_torch, thing))

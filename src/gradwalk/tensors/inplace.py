@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -103,7 +104,10 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     try:
         _compute(target._array, op, arrays, attrs, uniform)
     except ValueError as error:
-        raise _cannot_write(target, op, arrays, error) from None
+        alone = None if needs else _written_alone(target, op, attrs)
+        if alone is None:
+            raise _cannot_write(target, op, arrays, error) from None
+        _compute(alone, op, arrays, {"index": _ALL} if op is indexing.setitem else attrs, uniform)
     code, position = caller()
     before = clock.now
     part = None if needs else _part_written(target._array, op, attrs)
@@ -143,6 +147,26 @@ def _part_written(array: Any, op: Op, attrs: dict[str, Any]) -> Any:
     if op is indexing.setitem:
         return indexing.view_of(array, attrs["index"])
     return None if array.base is None else array
+
+
+def _written_alone(target: Any, op: Op, attrs: dict[str, Any]) -> Any:
+    """What a change writes of an expanded tensor or of overlapping windows, to be written, if its
+    elements have places of their own; None otherwise."""
+    array, view = target._array, target._view
+    if array.flags.writeable or view is None or not view.base._array.flags.writeable:
+        return None
+    part = indexing.view_of(array, attrs["index"]) if op is indexing.setitem else array
+    if part is None:
+        return None
+    reach = part.itemsize
+    for stride, length in sorted((abs(s), n) for s, n in zip(part.strides, part.shape) if n > 1):
+        if stride < reach:
+            return None
+        reach += stride * (length - 1)
+    # NumPy makes no array writeable that it made of strides, but it takes its address.
+    shown = part.__array_interface__
+    shown["data"] = (shown["data"][0], False)
+    return np.asarray(SimpleNamespace(__array_interface__=shown)).view(part.dtype)
 
 
 def _continue(target: Any, node: Any) -> None:
