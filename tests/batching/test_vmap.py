@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import gradwalk as gw
+from tests.batches import batched
 
 X = np.arange(12.0).reshape(4, 3)
 Pair = namedtuple("Pair", "first second")
@@ -474,3 +475,25 @@ def test_no_samples_have_the_shape_of_results(transform: Any) -> None:
     found = gw.vmap(loss)(gw.zeros(0, 2, 3), gw.zeros(0, 2).long())
     assert found.shape == (gw.vmap(loss)(gw.zeros(1, 2, 3), gw.zeros(1, 2).long())[:0]).shape
     assert gw.vmap(gw.nn.Conv2d(3, 4, 3))(gw.zeros(0, 2, 3, 8, 8)).shape == (0, 2, 4, 6, 6)
+
+
+DRAWS: dict[str, Any] = {
+    "bernoulli": lambda x: x.bernoulli_(0.3),
+    "cauchy": lambda x: x.cauchy_(1.0, 2.0),
+    "exponential": lambda x: x.exponential_(2.0),
+    "geometric": lambda x: x.geometric_(0.3),
+    "log_normal": lambda x: x.log_normal_(0.0, 0.5),
+    "normal": lambda x: x.normal_(),
+    "uniform": lambda x: x.uniform_(-1, 1),
+}
+
+
+@batched("name", DRAWS)
+def test_draws_of_pytorchs_stream_are_pytorchs(name: str) -> None:
+    for randomness in ("same", "different"):
+        gw.manual_seed(3, like="torch")
+        torch.manual_seed(3)
+        ours = gw.func.vmap(DRAWS[name], randomness=randomness)(gw.zeros(3, 7))
+        theirs = torch.func.vmap(DRAWS[name], randomness=randomness)(torch.zeros(3, 7))
+        gw.manual_seed(0, like="gradwalk")
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)

@@ -421,9 +421,12 @@ EQUIVALENT |= {
         "torch._C",
         types.SimpleNamespace(
             has_lapack=True,
-            _functorch=types.SimpleNamespace(  # ours never loops
-                _is_vmap_fallback_enabled=lambda: False,
-                _set_vmap_fallback_enabled=lambda on: None,
+            _functorch=Alias(
+                "torch._C._functorch",
+                types.SimpleNamespace(  # ours never loops
+                    _is_vmap_fallback_enabled=lambda: False,
+                    _set_vmap_fallback_enabled=lambda on: None,
+                ),
             ),
             _infer_size=lambda a, b: np.broadcast_shapes(a, b),
             _is_alias_of=lambda a, b: np.shares_memory(a.numpy(), b.numpy()),

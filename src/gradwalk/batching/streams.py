@@ -22,6 +22,7 @@ class BatchedStream:
     def __init__(self, level: Level, stream: Any) -> None:
         self.level = level
         self.stream = stream
+        self.is_pytorchs: bool = stream.is_pytorchs
 
     def get_state(self) -> dict[str, Any]:
         """Everything needed to continue the stream from here."""
@@ -43,6 +44,10 @@ class BatchedStream:
     def normal(self, size: Any, *options: Any) -> Any:
         """Normal numbers."""
         return self._drawn(size, lambda shape: self.stream.normal(shape, *options))
+
+    def each_normal(self, size: Any, mean: float, std: float) -> Any:
+        """Normals one by one, of PyTorch's stream."""
+        return self._drawn(size, lambda shape: self.stream.each_normal(shape, mean, std))
 
     def exponential(self, size: Any, *options: Any) -> Any:
         """Exponential numbers."""

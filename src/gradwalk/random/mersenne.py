@@ -20,6 +20,8 @@ BLOCK = 16  # normals are made in blocks: 8 radii and 8 angles
 class MersenneStream:
     """The draws of `PhiloxStream`, with PyTorch's numbers."""
 
+    is_pytorchs = True
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.twister = np.random.MT19937()

@@ -87,6 +87,8 @@ FLOATS = {
 class PhiloxStream:
     """The draws defined above, of one seed, from an offset on. For one thread at a time."""
 
+    is_pytorchs = False
+
     def __init__(self, seed: int, offset: int = 0) -> None:
         self.seed = seed
         self.move_to(offset)

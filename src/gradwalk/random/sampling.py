@@ -404,7 +404,7 @@ class RandomMethods:
         stream = stream_of(generator)
 
         def draw(size: Any, kind: np.dtype[Any]) -> Any:
-            drawn_in = np.dtype(np.float64) if isinstance(stream, MersenneStream) else kind
+            drawn_in = np.dtype(np.float64) if stream.is_pytorchs else kind
             turns = stream.uniform(size, drawn_in, -0.5, 0.5)
             return (median + sigma * np.tan(np.pi * turns)).astype(kind)
 
@@ -419,7 +419,7 @@ class RandomMethods:
         stream = stream_of(generator)
 
         def draw(size: Any, kind: np.dtype[Any]) -> Any:
-            if isinstance(stream, MersenneStream):
+            if stream.is_pytorchs:
                 return np.exp(stream.each_normal(size, mean, std)).astype(kind)
             return np.exp(_normal(stream, size, kind, mean, std))
 
@@ -432,7 +432,7 @@ class RandomMethods:
         me: Any = self
         stream = stream_of(generator)
         fractions = stream.uniform(me.shape, np.dtype(np.float64), 0.0, 1.0)
-        if isinstance(stream, MersenneStream):
+        if stream.is_pytorchs:
             with np.errstate(divide="ignore"):
                 trials = np.ceil(np.log(fractions) / np.log1p(-p))
         else:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class TracedStream:
     """A random.Stream whose draws are calls."""
 
+    is_pytorchs = False
+
     def __init__(self, tracer: Tracer, generator: Any) -> None:
         if generator.like != "gradwalk":
             raise untraceable(
