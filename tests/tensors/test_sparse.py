@@ -456,6 +456,23 @@ def test_compressed_rows(label: str) -> None:
     np.testing.assert_array_equal(found.to_dense().numpy(), expected.to_dense().numpy())
 
 
+@batched("reduce", ["sum", "mean", "amax", "amin"])
+def test_what_a_row_contributes_is_reduced_as_in_pytorch(reduce: str) -> None:
+    results = []
+    for lib in (gw, torch):
+        starts, columns = lib.tensor([0, 2, 2, 5, 5]), lib.tensor([1, 2, 0, 1, 2])
+        values = lib.tensor([1.0, -2, 3, 3, 0.5]).requires_grad_()
+        x = lib.tensor([[1.0, 2], [1, -1], [0, 3]]).requires_grad_()  # 3 × 1 is there twice
+        made = lib.sparse_csr_tensor(starts, columns, values, (4, 3), check_invariants=True)
+        made = lib.sparse.mm(made, x, reduce)
+        (made * lib.arange(1.0, 9.0).reshape(4, 2)).sum().backward()
+        results.append([made.detach(), values.grad, x.grad])
+    for mine, theirs in zip(*results):
+        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=1e-6)
+    with pytest.raises(ValueError, match="sum, mean, amax or amin, not 'prod'"):
+        gw.sparse.mm(gw.eye(2).to_sparse(), gw.eye(2), "prod")
+
+
 def test_gradients_of_compressed_rows() -> None:
     values, x = gw.tensor([1.0, 2.0, 3.0], requires_grad=True), gw.ones(3, 2, requires_grad=True)
     (rows(gw, values) @ x).square().sum().backward()

@@ -373,6 +373,11 @@ class TestCase(common_utils.TestCase):
     def genSparseTensor(self, *args: Any, **keywords: Any) -> Any:
         return translated(super().genSparseTensor)(*args, **keywords)
 
+    def genSparseCompressedTensor(self, *args: Any, **keywords: Any) -> Any:
+        if isinstance(keywords["layout"], Missing):
+            raise MissingName(keywords["layout"]._name)
+        return translated(super().genSparseCompressedTensor)(*args, **keywords)
+
     def generate_simple_inputs(self, layout: Any, *args: Any, **keywords: Any) -> Iterator[Any]:
         if isinstance(layout, Missing):
             raise MissingName(layout._name)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.shape.reshaping import cat
 from gradwalk.sparse.places import concrete, matches
 from gradwalk.sparse.sparse_tensor import SparseTensor, added_up, rule
-from gradwalk.tensors.creation import as_tensor
+from gradwalk.tensors.creation import arange, as_tensor
 
 
 @rule("matmul")
@@ -59,9 +60,29 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
     return made if bias is None else made + bias
 
 
-def mm(sparse: Any, dense: Any) -> Any:
-    """The product of a sparse matrix and a matrix, also known as `gradwalk.spmm`."""
-    return sparse @ dense
+def mm(sparse: Any, dense: Any, reduce: str = "sum") -> Any:
+    """The product of a sparse matrix and a matrix, also known as `gradwalk.spmm`.
+
+    For graph networks, `reduce` may be "mean", "amax" or "amin" of what the elements stored in a
+    row contribute, instead of their sum; a row without any gives 0.
+    """
+    if reduce == "sum":
+        return sparse @ dense
+    if reduce not in ("mean", "amax", "amin"):
+        raise ValueError(f"sparse.mm: reduce is sum, mean, amax or amin, not {reduce!r}")
+    rows, columns = sparse._index[-2:]
+    if reduce == "mean":
+        stored = rows.bincount(minlength=sparse.shape[0]).clamp(min=1)
+        return (sparse @ dense) / stored.to(dense.dtype).unsqueeze(1)
+    parts = sparse._stored.unsqueeze(1) * dense[columns]
+    place, count = rows.unsqueeze(1).expand(parts.shape), len(parts)
+    blank = parts.detach().new_zeros(sparse.shape[0], parts.shape[1])
+    best = blank.scatter_reduce(0, place, parts.detach(), reduce, include_self=False)
+    # The first of equal parts is the one that counts, for the gradient.
+    order = arange(count, device=parts.device).unsqueeze(1).expand(parts.shape)
+    order = order.where((parts == best[rows]) | parts.isnan(), count)
+    first = order.new_full(blank.shape, count).scatter_reduce(0, place, order, "amin")
+    return cat([parts, blank[:1]]).gather(0, first)
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
