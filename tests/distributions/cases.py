@@ -43,6 +43,15 @@ def factor(rng: Rng) -> Any:
     return np.linalg.cholesky(covariance(rng))
 
 
+def correlation_factor(rng: Rng) -> Any:
+    rows = factor(rng)
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def wide(rng: Rng) -> Any:
+    return 5.5 + rng.random(SHAPE)
+
+
 def above(rng: Rng) -> Any:
     return 3.0 + rng.random(SHAPE)
 
@@ -148,6 +157,9 @@ CASES: dict[str, tuple[str, dict[str, Any], Callable[[Rng], Any]]] = {
         {"loc": vectors, "scale_tril": factor},
         vectors,
     ),
+    "LKJCholesky": ("LKJCholesky", {"dim": 4, "concentration": positive}, correlation_factor),
+    "Wishart": ("Wishart", {"df": wide, "covariance_matrix": covariance}, covariance),
+    "Wishart of precision": ("Wishart", {"df": wide, "precision_matrix": covariance}, covariance),
     "RelaxedBernoulli": ("RelaxedBernoulli", {"temperature": 0.7, "logits": real}, chance),
     "RelaxedBernoulli of probs": (
         "RelaxedBernoulli",

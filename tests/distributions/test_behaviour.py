@@ -268,3 +268,34 @@ def test_a_nearly_singular_precision_has_a_cholesky_factor() -> None:
         mean, given = m.zeros(10), m.tensor(precision)
         normal = m.distributions.MultivariateNormal(mean, precision_matrix=given)
         assert normal.scale_tril.isfinite().all()
+
+
+def test_matrices_of_which_a_factor_is_known() -> None:
+    root = gw.tensor([[2.0, 0.0], [0.5, 1.0]], requires_grad=True)
+    given, known = gw.distributions.Wishart(3.0, scale_tril=root), root @ root.mT
+    value = gw.tensor([[2.0, 0.3], [0.3, 1.0]])
+    of_covariance = gw.distributions.Wishart(3.0, known).log_prob(value)
+    np.testing.assert_allclose(given.log_prob(value).item(), of_covariance.item(), rtol=1e-5)
+    given.log_prob(value).backward()
+    assert root.grad is not None and root.grad[0, 1] == 0
+    assert given.expand((4,)).sample((3,)).shape == (3, 4, 2, 2)
+    assert gw.distributions.LKJCholesky(2, gw.ones(3)).expand((5, 3)).sample().shape == (5, 3, 2, 2)
+    with pytest.raises(ValueError, match="df"):
+        gw.distributions.Wishart(1.0, gw.eye(2))
+    with pytest.raises(ValueError, match="dim is an integer of at least 2, not 1"):
+        gw.distributions.LKJCholesky(1)
+
+
+def test_lower_triangles_as_vectors() -> None:
+    from torch.distributions import utils as torchs
+
+    from gradwalk.distributions import utils
+
+    for diag in (-2, -1, 0, 1, 2):
+        x = np.arange(32.0).reshape(2, 4, 4)
+        vector = utils.tril_matrix_to_vec(gw.tensor(x), diag)
+        assert vector.tolist() == torchs.tril_matrix_to_vec(torch.tensor(x), diag).tolist()
+        expected = torchs.vec_to_tril_matrix(torch.tensor(vector.numpy()), diag)
+        assert utils.vec_to_tril_matrix(vector, diag).tolist() == expected.tolist()
+    with pytest.raises(ValueError, match="5 numbers do not fill"):
+        utils.vec_to_tril_matrix(gw.ones(5))

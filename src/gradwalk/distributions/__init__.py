@@ -46,6 +46,7 @@ from gradwalk.distributions.location_scale import (
     StudentT,
     Uniform,
 )
+from gradwalk.distributions.matrices import LKJCholesky, Wishart
 from gradwalk.distributions.mixture import MixtureSameFamily
 from gradwalk.distributions.multivariate_normal import (
     LowRankMultivariateNormal,
@@ -88,10 +89,11 @@ from gradwalk.ops.core.longer_paths import longer_paths
 
 longer_paths(
     __name__, "bernoulli", "beta", "binomial", "cauchy", "chi2", "dirichlet", "exponential",
-    "geometric", "gumbel", "half_cauchy", "half_normal", "laplace", "log_normal",
+    "geometric", "gumbel", "half_cauchy", "half_normal", "laplace", "lkj_cholesky",
+    "log_normal",
     "mixture_same_family", "multinomial", "negative_binomial", "normal", "one_hot_categorical",
     "pareto", "poisson", "relaxed_bernoulli", "relaxed_categorical", "studentT",
-    "transformed_distribution", "uniform", "weibull",
+    "transformed_distribution", "uniform", "weibull", "wishart",
 )  # fmt: skip
 _sys.modules[f"{__name__}.utils"] = utils = distribution
 _sys.modules[f"{__name__}.constraint_registry"] = constraint_registry
@@ -102,13 +104,14 @@ __all__ = [
     "CorrCholeskyTransform", "CumulativeDistributionTransform", "Dirichlet", "Distribution",
     "ExpTransform", "Exponential", "FisherSnedecor", "Gamma", "Geometric", "Gumbel",
     "HalfCauchy", "HalfNormal", "Independent", "IndependentTransform", "InverseGamma",
-    "Kumaraswamy", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal",
-    "LowerCholeskyTransform", "MixtureSameFamily", "Multinomial", "MultivariateNormal",
-    "NegativeBinomial", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough",
+    "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal", "LogisticNormal",
+    "LowRankMultivariateNormal", "LowerCholeskyTransform", "MixtureSameFamily", "Multinomial",
+    "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
     "Pareto", "Poisson", "PositiveDefiniteTransform", "PowerTransform", "RelaxedBernoulli",
     "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
     "SoftplusTransform", "StackTransform", "StickBreakingTransform", "StudentT",
     "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull",
-    "biject_to", "constraints", "identity_transform", "kl_divergence", "register_kl",
+    "Wishart", "biject_to", "constraints", "identity_transform", "kl_divergence", "register_kl",
     "transform_to", "transforms",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -294,6 +295,38 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """
     named = _tensors({str(i): value for i, value in enumerate(values)})
     return tuple(gw.broadcast_tensors(*named.values()))
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The elements of square matrices on a diagonal and below, row by row.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.distributions.utils import tril_matrix_to_vec
+    >>> tril_matrix_to_vec(gw.tensor([[1, 2], [3, 4]]))
+    tensor([1, 3, 4])
+    """
+    size = mat.shape[-1]
+    if not -size <= diag < size:
+        raise ValueError(f"diag is in [{-size}, {size - 1}], not {diag}")
+    rows, columns = gw.tril_indices(size, size, diag)
+    return mat[..., rows, columns]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """The inverse of `tril_matrix_to_vec`, with zeros above the diagonal.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.distributions.utils import vec_to_tril_matrix
+    >>> vec_to_tril_matrix(gw.tensor([1, 3, 4])).tolist()
+    [[1, 0], [3, 4]]
+    """
+    count = vec.shape[-1]
+    square = (1 + 2 * diag) ** 2 + 4 * abs(diag) * (diag + 1) + 8 * count
+    size = (math.isqrt(square) - 1 - 2 * diag) // 2
+    rows, columns = gw.tril_indices(size, size, diag)
+    if len(rows) != count:
+        raise ValueError(f"{count} numbers do not fill the lower triangle of a square matrix")
+    return vec.new_zeros(*vec.shape[:-1], size, size).index_put((..., rows, columns), vec)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
