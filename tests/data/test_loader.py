@@ -259,3 +259,58 @@ def test_what_a_loader_tells_of_itself() -> None:
     assert loader.collate_fn([1, 2]).tolist() == [1, 2]
     with pytest.raises(ValueError, match="batch_size of a DataLoader does not change"):
         loader.batch_size = 3
+
+
+class Drawing(data.Dataset):
+    def __len__(self) -> int:
+        return 7
+
+    def __getitem__(self, index: int) -> Any:
+        return gw.rand(2)
+
+
+@pytest.mark.parametrize("like", ["gradwalk", "torch"])
+def test_samples_that_draw_in_the_background_repeat_with_the_seed(like: str) -> None:
+    def run() -> list[Any]:
+        gw.manual_seed(5, like=like)
+        loader = data.DataLoader(Drawing(), 2, num_workers=2)
+        found = [with_others(batch) for _ in range(2) for batch in loader]
+        return [*found, next(iter(loader)).tolist()]
+
+    def with_others(batch: Any) -> Any:
+        return batch.tolist(), gw.rand(100).tolist()  # while the next are read
+
+    once, again = run(), run()
+    gw.manual_seed(0, like="gradwalk")
+    assert once == again
+    assert once[0][0] != once[1][0] and once[0][0] != once[4][0]  # nor do epochs repeat each other
+
+
+def test_samples_draw_what_they_draw_in_pytorchs_workers() -> None:
+    gw.manual_seed(5, like="torch")
+    torch.manual_seed(5)
+    found = [batch.tolist() for batch in data.DataLoader(Drawing(), 2, num_workers=3)]
+    after = gw.rand(1).item()
+    gw.manual_seed(0, like="gradwalk")
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    expected_after = torch.rand(1).item()
+    workers = [torch.Generator().manual_seed(seed + n) for n in range(3)]
+    for number, batch in enumerate(found):
+        expected = [torch.rand(2, generator=workers[number % 3]).tolist() for _ in batch]
+        assert batch == expected
+    assert after == expected_after
+
+
+def test_a_sampler_of_ones_own_draws_with_the_default_generator() -> None:
+    class Shuffled(data.Sampler):
+        def __iter__(self) -> Any:
+            yield from gw.randperm(7).tolist()
+
+        def __len__(self) -> int:
+            return 7
+
+    gw.manual_seed(3)
+    order = gw.randperm(7).tolist()
+    gw.manual_seed(3)
+    loader = data.DataLoader(list(range(7)), sampler=Shuffled(), batch_size=None, num_workers=2)
+    assert [int(sample) for sample in loader] == order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, count, islice
 from types import GenericAlias
 from typing import Any
 
@@ -13,7 +13,7 @@ from gradwalk.data.dataset import IterableDataset, batch_fetcher, batch_taker
 from gradwalk.data.global_batches import GlobalBatches
 from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, batched
 from gradwalk.distributed.mesh import Mesh
-from gradwalk.random.generator import Generator, default_generator
+from gradwalk.random.generator import Generator, default_generator, reading_with
 
 # PyTorch's options about worker processes and GPUs. They change no batch: they are attributes only.
 _WITHOUT_MEANING = {
@@ -27,8 +27,9 @@ class DataLoader:
     """Batches of a dataset.
 
     `num_workers` above 0 prefetches `prefetch_factor` batches in one background thread, which runs
-    during NumPy calls and file reads. (If samples draw random numbers and the run must repeat
-    exactly, leave it off.)
+    during NumPy calls and file reads. There, gradwalk's random numbers come from streams of their
+    own, one for each worker that PyTorch would have, so that a run with the same seed repeats. (If
+    samples draw from `random` or NumPy and the run must repeat exactly, leave it off.)
 
     With `mesh`, batches are divided over its axis "data", or its first, and each process reads
     the samples of its own rows (of a stream, all of them); the batches are those of one process.
@@ -106,6 +107,7 @@ class DataLoader:
         alone = batch_size is None and batch_sampler is None
         self.collate_fn = collate_fn or (default_convert if alone else default_collate)
         self._position = 0  # batches of the present epoch so far
+        self._epochs = 0  # begun so far
         self._skip: int | None = None  # batches to skip in the next epoch, if a state was loaded
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -125,11 +127,21 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         skipped = self._skip or 0
-        generator = self.generator or default_generator
-        if generator.like == "torch" and not skipped:
-            generator.stream.integers(0, 2**63, ())  # PyTorch draws a seed for its workers here
+        readers = self._readers(skipped)
         self._skip, self._position = None, skipped
-        return self._give(self._batches(skipped))
+        return self._give(self._batches(skipped), readers)
+
+    def _readers(self, skipped: int) -> list[Generator]:
+        """What the workers of PyTorch would draw with, one after the other."""
+        source, more = self.generator or default_generator, 0
+        if source.like != "torch" or skipped:  # which draws a seed for them here
+            if not self.num_workers:
+                return []
+            source, more = source.clone_state(), self._epochs * self.num_workers
+        self._epochs += 1
+        seed = int(source.stream.integers(0, 2**63, ())) + more
+        like = default_generator.like
+        return [Generator(like=like).manual_seed(seed + n) for n in range(self.num_workers)]
 
     def _batches(self, skipped: int) -> Iterator[Any]:
         """This epoch's batches without the skipped ones, which are read only from a stream."""
@@ -141,9 +153,9 @@ class DataLoader:
             return self._made(islice(groups, skipped, None), collate)
         dataset = self.dataset
         if self.batch_sampler is None:
-            indices = islice(iter(self.sampler), skipped, None)  # type: ignore[arg-type]
+            indices = _by_default(islice(iter(self.sampler), skipped, None))  # type: ignore[arg-type]
             return map(collate, (dataset[i] for i in indices))
-        chosen = islice(iter(self.batch_sampler), skipped, None)
+        chosen = _by_default(islice(iter(self.batch_sampler), skipped, None))
         take = batch_taker(dataset) if collate is default_collate else None
         fetch = batch_fetcher(dataset)
         return self._made(chosen, take or (lambda batch: collate(fetch(batch))))
@@ -152,9 +164,9 @@ class DataLoader:
         """A batch for each group of samples or their indices."""
         return map(make, groups) if self._global is None else self._global.of(groups, make)
 
-    def _give(self, batches: Iterator[Any]) -> Iterator[Any]:
-        if self.num_workers:
-            batches = ahead(batches, self.prefetch_factor)
+    def _give(self, batches: Iterator[Any], readers: list[Generator]) -> Iterator[Any]:
+        if readers:
+            batches = ahead(batches, self.prefetch_factor, readers)
         for batch in batches:
             self._position += 1
             yield batch
@@ -203,15 +215,41 @@ def length_of(samples: Any) -> int | None:
 _END = object()
 
 
-def ahead(items: Iterator[Any], depth: int) -> Iterator[Any]:
-    """Prefetch up to `depth` items in a thread."""
+def _by_default(groups: Iterator[Any]) -> Iterator[Any]:
+    """A sampler's choices; it draws with the default generator, also if a thread asks for them.
+
+    The first is made now: a sampler of a program's own draws an order before it.
+    """
+
+    def rest() -> Iterator[Any]:
+        while True:
+            before = reading_with.set(None)
+            try:
+                group = next(groups, _END)
+            finally:
+                reading_with.reset(before)
+            if group is _END:
+                return
+            yield group
+
+    return chain(list(islice(groups, 1)), rest())
+
+
+def ahead(items: Iterator[Any], depth: int, readers: list[Generator]) -> Iterator[Any]:
+    """Prefetch up to `depth` items in a thread, drawing each with the next of the generators."""
     from concurrent.futures import ThreadPoolExecutor  # importing it has effects on forks
+
+    numbers = count()
+
+    def read() -> Any:
+        reading_with.set(readers[next(numbers) % len(readers)])
+        return next(items, _END)
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="gradwalk batches")
     try:
-        ready = deque(pool.submit(next, items, _END) for _ in range(depth + 1))
+        ready = deque(pool.submit(read) for _ in range(depth + 1))
         while (item := ready.popleft().result()) is not _END:
-            ready.append(pool.submit(next, items, _END))
+            ready.append(pool.submit(read))
             yield item
     finally:  # also when the loop ends early
         pool.shutdown(cancel_futures=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from gradwalk.engine import checkpoint
@@ -49,6 +50,8 @@ class Generator:
     @property
     def stream(self) -> Stream:
         """The random stream; created on first use, because importing np.random takes time."""
+        if self is default_generator and (reader := reading_with.get()) is not None:
+            return reader.stream
         if self._stream is None:
             self._begin(_unknown_seed())
         here = modes.here
@@ -114,6 +117,13 @@ def _checked(like: str | None) -> str:
 
 
 default_generator = Generator()
+# In a thread that reads samples: what stands in for the default generator there, so that the order
+# in which threads draw changes no numbers.
+reading_with: ContextVar[Generator | None] = ContextVar("reading_with", default=None)
+
+
+def _default_here() -> Generator:
+    return reading_with.get() or default_generator
 
 
 def stream_of(generator: Generator | None) -> Stream:
@@ -130,27 +140,27 @@ def manual_seed(seed: int, *, like: str | None = None) -> Generator:
     tensor([ 1.5410, -0.2934, -2.1788])
     >>> _ = gw.manual_seed(0, like="gradwalk")
     """
-    return default_generator.manual_seed(seed, like=like)
+    return _default_here().manual_seed(seed, like=like)
 
 
 def get_rng_state() -> dict[str, Any]:
     """The state of the default generator."""
-    return default_generator.get_state()
+    return _default_here().get_state()
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
     """Restore the default generator."""
-    default_generator.set_state(state)
+    _default_here().set_state(state)
 
 
 def seed() -> int:
     """Seed the default generator from the operating system's entropy; return the seed."""
-    return default_generator.seed()
+    return _default_here().seed()
 
 
 def initial_seed() -> int:
     """The seed that the default generator started from."""
-    return default_generator.initial_seed()
+    return _default_here().initial_seed()
 
 
 @contextmanager
