@@ -97,8 +97,8 @@ NAMESPACES = (
         "torch.distributions", "gradwalk.distributions", torch.distributions, gw.distributions,
         (
             (
-                "transforms of whole vectors and matrices, and distributions of these",
-                r".*Transform|LKJCholesky|LogisticNormal|Wishart",
+                "transforms of whole vectors and matrices",
+                r".*Transform|LogisticNormal",
             ),
             ("registries that find such a transform for a constraint", r"biject_to|transform_to"),
             ("a base class of PyTorch's own formulas", r"ExponentialFamily"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ BLOCK = 16  # normals are made in blocks: 8 radii and 8 angles
 class MersenneStream:
     """The draws of `PhiloxStream`, with PyTorch's numbers."""
 
-    is_pytorchs = True
+    is_pytorchs: Literal[True] = True
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -87,7 +87,7 @@ FLOATS = {
 class PhiloxStream:
     """The draws defined above, of one seed, from an offset on. For one thread at a time."""
 
-    is_pytorchs = False
+    is_pytorchs: Literal[False] = False
 
     def __init__(self, seed: int, offset: int = 0) -> None:
         self.seed = seed

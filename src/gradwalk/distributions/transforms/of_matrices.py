@@ -7,6 +7,7 @@ from typing import Any
 
 import gradwalk as gw
 from gradwalk.distributions import constraints
+from gradwalk.distributions.distribution import tril_matrix_to_vec, vec_to_tril_matrix
 from gradwalk.distributions.transforms.transform import Transform
 from gradwalk.tensors.tensor import Tensor
 
@@ -61,25 +62,19 @@ class CorrCholeskyTransform(Transform):
         return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
 
     def _call(self, x: Tensor) -> Tensor:
-        shape = self.forward_shape(x.shape)
-        rows, columns = gw.tril_indices(shape[-1], shape[-1], -1)
         limit = 1 - float(gw.finfo(x.dtype).eps)
-        shares: Any = gw.zeros(shape, dtype=x.dtype, device=x.device)
-        shares = shares.index_put((..., rows, columns), x.tanh().clamp(-limit, limit))
+        shares: Any = vec_to_tril_matrix(x.tanh().clamp(-limit, limit), -1)
         left = (1 - shares**2).cumprod(-1).sqrt()
-        diagonal = gw.eye(shape[-1], dtype=x.dtype, device=x.device)
+        diagonal = gw.eye(shares.shape[-1], dtype=x.dtype, device=x.device)
         return (shares + diagonal) * gw.cat([gw.ones_like(left[..., :1]), left[..., :-1]], -1)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        rows, columns = gw.tril_indices(y.shape[-1], y.shape[-1], -1)
         left = 1 - (y**2).cumsum(-1)
         left = gw.cat([gw.ones_like(left[..., :1]), left[..., :-1]], -1)
-        return (y / left.clamp(min=float(gw.finfo(y.dtype).tiny)).sqrt())[
-            ..., rows, columns
-        ].atanh()
+        shares = y / left.clamp(min=float(gw.finfo(y.dtype).tiny)).sqrt()
+        return tril_matrix_to_vec(shares, -1).atanh()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        rows, columns = gw.tril_indices(y.shape[-1], y.shape[-1], -2)
-        left = (1 - (y**2).cumsum(-1))[..., rows, columns]
+        left = tril_matrix_to_vec(1 - (y**2).cumsum(-1), -2)
         of_tanh = 2 * (math.log(2) - x - gw.softplus(-2 * x))
         return left.log().sum(-1) / 2 + of_tanh.sum(-1)
