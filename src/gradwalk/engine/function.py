@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
-from gradwalk.engine.errors import AutogradError, made_at, name_of, wrong_gradient_shape
+from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.hooks import read_only
 from gradwalk.engine.modes import enable_grad, filled, no_grad, state
+from gradwalk.engine.pull import fit
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import View, clock
@@ -67,7 +68,7 @@ class _FunctionOp:
     """The op of a node made by a Function: its rule is the class's `backward`."""
 
     elementwise = False
-    broadcasts = False
+    broadcasts = True  # a gradient of the shape that an input is repeated to is summed
     variadic = True
     array_only = False
     multiple = True
@@ -142,12 +143,9 @@ class _FunctionOp:
     def _checked(self, node: Any, position: int, contribution: Any, graph: bool) -> Any:
         if contribution is None or node.inputs[position] is None:
             return None
-        shape, dtype = node.metas[position]
         if not hasattr(contribution, "_node"):
             contribution = gradients.wrap(np.asarray(contribution))
-        if contribution.shape != shape:
-            raise wrong_gradient_shape(node, position, contribution.shape, shape)
-        contribution = contribution.to(dtype)
+        contribution = fit(contribution, node, position)
         return turned(contribution if graph else contribution._array)
 
 

@@ -77,7 +77,7 @@ def _swapped(
     try:
         for name, tensor in given.items():
             owner, register, key = places[name]
-            owner.__dict__[key] = register[key] = tensor
+            register[key] = tensor
         for name, tensor in unknown.items():
             lender, key = _owner_of(module, name)
             setattr(lender, key, tensor)
@@ -87,7 +87,7 @@ def _swapped(
             owner, register, key = places[name]
             if owner.__dict__.get(key) is not tensor:
                 assigned[name] = owner.__dict__.get(key)
-            owner.__dict__[key] = register[key] = known[name]
+            register[key] = known[name]
         for name in unknown:
             lender, key = _owner_of(module, name)
             if key in vars(lender):
@@ -141,7 +141,7 @@ def _place(module: Module, name: str) -> tuple[Module, dict[str, Any], str] | No
     for register in (owner._parameters, owner._buffers):
         if key in register:
             return owner, register, key
-    return owner, {key: vars(owner)[key]}, key
+    return owner, vars(owner), key
 
 
 def _tied(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from gradwalk.nn import state as _state
 from gradwalk.nn.conversions import ModuleConversions
 from gradwalk.nn.parameter import BUFFERS, Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
+from gradwalk.nn.registers import REGISTERS, Register, install
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -67,9 +68,9 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
             loaders["einops"]()
         self.__dict__.update(
             training=True,
-            _parameters={},
-            _buffers={},
-            _modules={},
+            _parameters=Register(self, _METHODS),
+            _buffers=Register(self, _METHODS),
+            _modules=Register(self, _METHODS),
             _non_persistent_buffers_set=set(),
         )
         if self.call_super_init:
@@ -114,16 +115,14 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
             self.register_parameter(name, value)
         elif name in self._parameters:
             self._refuse(name, value, "parameter", "Parameter")
-            known[name] = self._parameters[name] = None
+            self._parameters[name] = None
         elif isinstance(value, Module):
             if name not in self._modules:
                 self._forget(name)
             self._modules[name] = value
-            if not hasattr(Module, name):  # else the method keeps its name, as in PyTorch
-                known[name] = value
         elif name in self._modules:
             self._refuse(name, value, "module", "Module")
-            known[name] = self._modules[name] = None
+            self._modules[name] = None
         elif isinstance(value, Buffer):
             if name not in self._buffers:
                 self._forget(name)
@@ -131,7 +130,9 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
         elif name in self._buffers:
             if not isinstance(value, BUFFERS):
                 self._refuse(name, value, "buffer", "Tensor")
-            known[name] = self._buffers[name] = value
+            self._buffers[name] = value
+        elif name in REGISTERS:
+            install(self, name, value, _METHODS)
         else:
             object.__setattr__(self, name, value)
 
@@ -177,7 +178,19 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
                 f"{type(self).__name__} is not initialised yet. Fix: begin its __init__ with "
                 "super().__init__()."
             )
+        for register in REGISTERS:  # of a subclass that keeps its attributes there only
+            if name in self.__dict__.get(register, ()):
+                return self.__dict__[register][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what was copied or unpickled. A subclass may override it, to add the attributes
+        that older versions of itself did not have.
+        """
+        self.__dict__.update(state)
+        for name in REGISTERS:
+            if name in state:
+                install(self, name, state[name], _METHODS)
 
     def __dir__(self) -> list[str]:
         # Without the numbers that the modules of a Sequential have as names.
@@ -199,8 +212,7 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
             raise KeyError(f"'{name}' cannot be the name of a {kind}: it is empty or has a dot")
         if name not in register and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} already has an attribute '{name}'")
-        changes.now += 1
-        self.__dict__[name] = register[name] = value
+        register[name] = value
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter; None reserves the name of an omitted one, such as a bias."""
@@ -466,3 +478,6 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
             return f"{self._get_name()}({extra})"
         text = "\n".join([*lines, *inner]).replace("\n", "\n  ")
         return f"{self._get_name()}(\n  {text}\n)"
+
+
+_METHODS = frozenset(dir(Module))  # a module of such a name leaves it to the method

@@ -88,6 +88,9 @@ class Optimizer(OptimizerHooks):
         for group in listed if isinstance(listed[0], dict) else [{"params": listed}]:
             self.add_param_group(group)
 
+    def _patch_step_function(self) -> None:
+        """Called by wrappers that do not construct their base; a class watches its own steps."""
+
     def _construct(self, *, params: Iterable[Any], **options: Any) -> None:
         Optimizer.__init__(self, params, options)
 
@@ -266,7 +269,7 @@ class Optimizer(OptimizerHooks):
         Everything is checked before anything changes.
         """
         state_dict = self._run_hooks("before_load", dict(state_dict))
-        saved_groups = state_dict["param_groups"]
+        saved_groups = deepcopy(state_dict["param_groups"])  # groups that share a list keep sharing
         if len(saved_groups) != len(self.param_groups):
             raise ValueError(
                 f"the saved state has {len(saved_groups)} parameter groups, this optimizer has "
@@ -282,7 +285,7 @@ class Optimizer(OptimizerHooks):
                 )
             parameters |= {str(k): p for k, p in zip(saved["params"], group["params"])}
             options = {k: _like(group.get(k), v) for k, v in saved.items() if k != "params"}
-            groups.append(self._options({**group, **deepcopy(options)}))
+            groups.append(self._options({**group, **options}))
         state: defaultdict[Any, Any] = defaultdict(dict)
         loaded = self._as_saved if self._is_foreign() else self._loaded
         for key, kept in state_dict["state"].items():

@@ -12,6 +12,7 @@ from gradwalk.engine.modes import no_grad, quietly
 from gradwalk.ops.core.dtypes import finfo, float32, is_floating, is_half, real_only
 from gradwalk.ops.core.halves import rounds_once
 from gradwalk.ops.core.op import Shape
+from gradwalk.ops.core.out import takes_out
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import clip
 from gradwalk.ops.network.normalization import standardize, standardize_affine
@@ -277,6 +278,7 @@ def local_response_norm(
     return input / (around * (alpha / size) + k) ** beta
 
 
+@takes_out
 @rounds_once
 def normalize(
     input: Any, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12

@@ -66,10 +66,10 @@ class _Lazy(Module):
         for name, parameter in self._parameters.items():
             if isinstance(parameter, UninitializedParameter):
                 parameter.materialize(made._parameters[name])
-                made.__dict__[name] = made._parameters[name] = parameter
+                made._parameters[name] = parameter
         made.training = self.training
         del self.__dict__["_given"]
-        self.__dict__.update(vars(made))
+        self.__setstate__(vars(made))
         self.__class__ = self._becomes
 
     def settle_for(self, state: Mapping[str, Any], prefix: str) -> None:

@@ -294,15 +294,9 @@ def broadcast_to(x: Any, shape: Shape) -> Any:
     return x if x.shape == shape else expand_op(x, shape=shape)
 
 
-@public(names="broadcast_to", method=True, out=False)
-def broadcast_view(input: Any, *sizes: Any, size: Any = None) -> Any:
-    """Repeat along new or length-1 dimensions, without copying."""
-    return expand_op(input, shape=sizes_of(sizes, size))
-
-
-@public(method=True, out=False)
+@public(names="expand broadcast_to", method=True, out=False)
 def expand(input: Any, *sizes: Any, size: Any = None) -> Any:
-    """`broadcast_to` in which -1 keeps the size of a dimension."""
+    """Repeat along new or length-1 dimensions, without copying; -1 keeps the size of one."""
     shape = sizes_of(sizes, size)
     lead = len(shape) - input.ndim
     if lead < 0 or any(n == -1 for n in shape[:lead]):
