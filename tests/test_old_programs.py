@@ -91,6 +91,28 @@ LINES = """
     torch.functional.norm(x).item(), torch.types.Number is not None, torch.Event is not None
     [p.tolist() for p in torch.split_with_sizes(x, [1, 2], 1)]
     torch._dynamo.is_compiling()
+    torch.broadcast_to(x[:1], (2, -1)).tolist(), x[:1].broadcast_to(2, -1).tolist()
+    nn.functional.normalize(x, dim=0, out=torch.empty(2, 3)).tolist()
+    [isinstance(nn.MSELoss(), b) for b in (nn.modules.loss._Loss, nn.modules.loss._WeightedLoss)]
+    [isinstance(nn.NLLLoss(), b) for b in (nn.modules.loss._Loss, nn.modules.loss._WeightedLoss)]
+    isinstance(nn.L1Loss(), nn.NLLLoss), isinstance(nn.CELU(), nn.ELU), str(nn.CELU(0.5))
+    isinstance(nn.Hardswish(), nn.Hardsigmoid), isinstance(nn.Softshrink(), nn.Hardshrink)
+    isinstance(nn.ReflectionPad2d(1), nn.ReflectionPad1d), str(nn.Softshrink(0.25))
+    isinstance(nn.ZeroPad2d(1), nn.ConstantPad2d), isinstance(nn.ZeroPad2d(1), nn.ZeroPad1d)
+    nn.ZeroPad2d((1, 0, 0, 0))(x[None]).tolist(), nn.ConstantPad2d(1, 2.0)(x[None]).sum().item()
+    isinstance(nn.CircularPad3d(1), nn.modules.padding._CircularPadNd)
+    isinstance(nn.ReplicationPad1d(1), nn.modules.padding._ReplicationPadNd)
+    isinstance(nn.AvgPool2d(2), nn.modules.pooling._AvgPoolNd), str(nn.AvgPool2d(2))
+    isinstance(nn.MaxPool1d(2), nn.modules.pooling._MaxPoolNd), str(nn.AdaptiveMaxPool2d(1))
+    isinstance(nn.AdaptiveAvgPool1d(2), nn.modules.pooling._AdaptiveAvgPoolNd)
+    isinstance(nn.AdaptiveMaxPool3d(2), nn.modules.pooling._AdaptiveMaxPoolNd)
+    isinstance(x.untyped_storage(), torch.UntypedStorage), isinstance(torch.__config__.show(), str)
+    str(torch.sparse_csc), x.layout == torch.sparse_bsr
+    torch.serialization.MAP_LOCATION is not None, isinstance(x, torch.distributed.tensor.DTensor)
+    torch.distributed.is_gloo_available() in (True, False), x._cdata == x.T._cdata
+    isinstance(nn.Linear(1, 1), torch.fx.GraphModule), torch.fx.Tracer.__name__
+    torch.autograd.profiler.EventList.__name__ is not None
+    torch.utils.data.dataloader._BaseDataLoaderIter is not None
     torch.distributions.transforms._InverseTransform.__name__
     torch.profiler.ProfilerAction.RECORD.name
     callable(torch.profiler.tensorboard_trace_handler("."))
@@ -104,7 +126,14 @@ def test_a_line_means_the_same(line: str) -> None:
 
 def value_of(line: str, torch: ModuleType) -> Any:
     x = torch.tensor([[1.0, 2.0, 3.0], [6.0, 5.0, 4.0]])
-    for name in ("_dynamo", "nn.attention", "utils.data.distributed", "utils.dlpack"):
+    for name in (
+        "_dynamo",
+        "distributed.tensor",
+        "fx",
+        "nn.attention",
+        "utils.data.distributed",
+        "utils.dlpack",
+    ):
         importlib.import_module(f"{torch.__name__}.{name}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

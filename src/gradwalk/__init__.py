@@ -89,6 +89,7 @@ from gradwalk.engine.transforms import (
     vjp,
 )
 from gradwalk.graph.source import set_source_lines
+from gradwalk.graph.storage import UntypedStorage
 from gradwalk.ops.core.dtypes import (
     bfloat16 as _bfloat16,
     bool_ as bool,
@@ -171,6 +172,7 @@ channels_last, channels_last_3d = "channels_last", "channels_last_3d"
 strided = Tensor.layout  # of every tensor that is not sparse
 sparse_coo = sparse.SparseTensor.layout
 sparse_csr = sparse.CompressedRows.layout
+sparse_csc, sparse_bsr, sparse_bsc = "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc"
 detach = Tensor.detach
 layout = memory_format = str  # what annotations name
 
@@ -227,12 +229,13 @@ __all__ += [
     "GradScaler",
     "OutOfMemoryError",
     "Stream",
+    "UntypedStorage",
     "to_dlpack",
     "is_autocast_cpu_enabled",
 ]
 __all__ += ["get_autocast_cpu_dtype", "get_autocast_gpu_dtype"]
 __all__ += ["accelerator", "cpu", "func", "sparse", "sparse_coo_tensor", "spmm"]
-__all__ += ["sparse_csr", "sparse_csr_tensor"]
+__all__ += ["sparse_bsc", "sparse_bsr", "sparse_csc", "sparse_csr", "sparse_csr_tensor"]
 __all__ += _creation.__all__
 __all__ += _legacy.__all__
 __all__ += _sampling.__all__
@@ -266,6 +269,7 @@ _SELDOM = (
 
 # PyTorch has these at the top.
 _C, fx, serialization = _utils_C, _utils_fx, _utils_serialization
+__config__ = version
 _sys.modules["gradwalk._C"], _sys.modules["gradwalk.fx"] = _C, fx
 _sys.modules["gradwalk.serialization"] = serialization
 _dynamo, overrides, types = _utils_dynamo, _utils_overrides, _utils_types

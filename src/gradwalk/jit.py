@@ -48,7 +48,7 @@ def trace(func: Any, *example_inputs: Any, **options: Any) -> Any:
 
 
 script_method = export = freeze = optimize_for_inference = script
-interface = _overload_method = script_if_tracing = _script_if_tracing = script
+interface = _overload = _overload_method = script_if_tracing = _script_if_tracing = script
 # What `jit.annotations` has for annotations.
 Dict, List, Optional, Tuple = typing.Dict, typing.List, typing.Optional, typing.Tuple  # noqa: UP006
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list

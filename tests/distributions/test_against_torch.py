@@ -132,6 +132,7 @@ def test_every_pair_of_pytorch_is_here() -> None:
     assert {(a.__name__, b.__name__) for a, b in kl._FORMULAS} == expected
     tried = {(CASES[p][0], CASES[q][0]) for p, q in PAIRS}
     assert expected - tried == {
+        ("ExponentialFamily", "ExponentialFamily"),
         ("Independent", "Independent"),
         ("TransformedDistribution", "TransformedDistribution"),
     }

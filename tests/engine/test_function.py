@@ -485,3 +485,26 @@ def test_vjp_is_another_name_of_backward() -> None:
     assert x.grad.item() == 2.0
     with pytest.raises(TypeError, match="both backward and vjp"):
         Both.apply(x).backward()
+
+
+def test_a_gradient_of_a_broadcast_input_is_summed() -> None:
+    """As in PyTorch: a backward written for operands of one shape is right for others, too."""
+
+    class Product(gw.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return g * y, g * x
+
+    for shape in ((), (3,), (1, 3), (2, 1)):
+        x, y = gw.ones(*shape, requires_grad=True), gw.arange(6.0).reshape(2, 3)
+        Product.apply(x, y).sum().backward()
+        expected = y.sum_to_size(shape)
+        assert x.grad.shape == shape and gw.equal(x.grad, expected)
+        given = x.detach().double().requires_grad_(), y.double()
+        assert gw.gradgradcheck(Product.apply, given)

@@ -98,3 +98,25 @@ def test_a_module_is_freed_with_its_last_name() -> None:
         assert seen() is None
     finally:
         gc.enable()
+
+
+class Asked(gw.nn.Linear):
+    """Counts how often its entries are asked for, as modules of Pyro do."""
+
+    asked: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        type(self).asked += (name,)
+        return super().__getattr__(name)
+
+
+def test_a_class_with_its_own_getattr_is_asked_for_every_entry() -> None:
+    layer = Asked(2, 1)
+    Asked.asked = ()
+    assert layer(gw.ones(1, 2)).shape == (1, 1) and Asked.asked == ("weight", "bias")
+    copied = copy.deepcopy(layer)
+    plain = gw.nn.Linear(2, 1)
+    plain.__class__ = Asked
+    for module in (copied, plain):
+        Asked.asked = ()
+        assert module.weight.requires_grad and Asked.asked == ("weight",)

@@ -83,3 +83,17 @@ def test_setstate_is_called_by_copies() -> None:
     weight = gw.zeros(1, requires_grad=True)
     optimizer = factored(gw)([weight])
     assert copy.deepcopy(optimizer).param_groups[0]["nesterov"]
+
+
+@pytest.mark.parametrize("torch", [gw, pytorch])
+def test_groups_that_share_a_list_share_it_after_loading(torch: ModuleType) -> None:
+    class Buffered(torch.optim.Optimizer):  # type: ignore[misc, name-defined]
+        def __init__(self, params: Any) -> None:
+            self._patch_step_function()
+            super().__init__(params, {"lr": 0.1, "buffer": [None]})
+
+    groups = [{"params": [torch.ones(1, requires_grad=True)]} for _ in range(2)]
+    optimizer = Buffered(groups)
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    first, second = (group["buffer"] for group in optimizer.param_groups)
+    assert first is second

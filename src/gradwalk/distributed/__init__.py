@@ -9,6 +9,7 @@ from gradwalk.distributed.distribute import sharding_of
 from gradwalk.distributed.launch import LaunchError
 from gradwalk.distributed.mesh import Mesh as Mesh
 from gradwalk.distributed.one_process import (
+    DTensor,
     ProcessGroup,
     ReduceOp,
     all_gather,
@@ -19,7 +20,11 @@ from gradwalk.distributed.one_process import (
     get_backend,
     init_process_group,
     is_available,
+    is_gloo_available,
+    is_mpi_available,
     is_nccl_available,
+    is_ucc_available,
+    is_xccl_available,
     new_group,
     reduce,
 )
@@ -33,17 +38,19 @@ from gradwalk.distributed.processes import (
 )
 from gradwalk.ops.core.longer_paths import longer_paths as _longer_paths
 
-_longer_paths(__name__, "distributed_c10d", "nn")
+_longer_paths(__name__, "distributed_c10d", "nn", "tensor")
 
 if _TYPE_CHECKING:
     from gradwalk.distributed.scale import Cluster as Cluster
     from gradwalk.distributed.scale import scale as scale
 
 __all__ = [
-    "Cluster", "LaunchError", "ProcessGroup", "ReduceOp", "all_gather", "all_gather_object",
-    "all_reduce", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group",
-    "get_backend", "get_rank", "get_world_size", "init", "init_process_group", "is_available",
-    "is_initialized", "is_nccl_available", "new_group", "reduce", "scale", "sharding_of",
+    "Cluster", "DTensor", "LaunchError", "ProcessGroup", "ReduceOp", "all_gather",
+    "all_gather_object", "all_reduce", "barrier", "broadcast", "broadcast_object_list",
+    "destroy_process_group", "get_backend", "get_rank", "get_world_size", "init",
+    "init_process_group", "is_available", "is_gloo_available", "is_initialized",
+    "is_mpi_available", "is_nccl_available", "is_ucc_available", "is_xccl_available",
+    "new_group", "reduce", "scale", "sharding_of",
 ]  # fmt: skip
 
 

@@ -12,9 +12,10 @@ from typing import Any
 from gradwalk.distributed.processes import get_world_size, init
 
 __all__ = [
-    "ProcessGroup", "ReduceOp", "all_gather", "all_gather_object", "all_reduce", "broadcast",
-    "broadcast_object_list", "get_backend", "init_process_group", "is_available",
-    "is_nccl_available", "new_group", "reduce",
+    "DTensor", "ProcessGroup", "ReduceOp", "all_gather", "all_gather_object", "all_reduce",
+    "broadcast", "broadcast_object_list", "get_backend", "init_process_group", "is_available",
+    "is_gloo_available", "is_mpi_available", "is_nccl_available", "is_ucc_available",
+    "is_xccl_available", "new_group", "reduce",
 ]  # fmt: skip
 
 
@@ -40,6 +41,13 @@ def is_available() -> bool:
 def is_nccl_available() -> bool:
     """False: XLA communicates."""
     return False
+
+
+is_gloo_available = is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
+
+
+class DTensor:
+    """What programs ask whether a tensor is divided as PyTorch divides it: none is."""
 
 
 def init_process_group(

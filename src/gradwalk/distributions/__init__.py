@@ -25,7 +25,7 @@ from gradwalk.distributions.counts import (
     NegativeBinomial,
     Poisson,
 )
-from gradwalk.distributions.distribution import Distribution
+from gradwalk.distributions.distribution import Distribution, ExponentialFamily
 from gradwalk.distributions.gamma import (
     Beta,
     Chi2,
@@ -88,12 +88,12 @@ from gradwalk.distributions.von_mises import VonMises
 from gradwalk.ops.core.longer_paths import longer_paths
 
 longer_paths(
-    __name__, "bernoulli", "beta", "binomial", "cauchy", "chi2", "dirichlet", "exponential",
-    "geometric", "gumbel", "half_cauchy", "half_normal", "laplace", "lkj_cholesky",
-    "log_normal",
-    "mixture_same_family", "multinomial", "negative_binomial", "normal", "one_hot_categorical",
-    "pareto", "poisson", "relaxed_bernoulli", "relaxed_categorical", "studentT",
-    "transformed_distribution", "uniform", "weibull", "wishart",
+    __name__, "bernoulli", "beta", "binomial", "cauchy", "chi2", "dirichlet", "exp_family",
+    "exponential", "geometric", "gumbel", "half_cauchy", "half_normal", "laplace",
+    "lkj_cholesky", "log_normal", "mixture_same_family", "multinomial", "negative_binomial",
+    "normal", "one_hot_categorical", "pareto", "poisson", "relaxed_bernoulli",
+    "relaxed_categorical", "studentT", "transformed_distribution", "uniform", "weibull",
+    "wishart",
 )  # fmt: skip
 _sys.modules[f"{__name__}.utils"] = utils = distribution
 _sys.modules[f"{__name__}.constraint_registry"] = constraint_registry
@@ -102,16 +102,16 @@ __all__ = [
     "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform",
     "Categorical", "Cauchy", "Chi2", "ComposeTransform", "ContinuousBernoulli",
     "CorrCholeskyTransform", "CumulativeDistributionTransform", "Dirichlet", "Distribution",
-    "ExpTransform", "Exponential", "FisherSnedecor", "Gamma", "Geometric", "Gumbel",
-    "HalfCauchy", "HalfNormal", "Independent", "IndependentTransform", "InverseGamma",
+    "ExpTransform", "Exponential", "ExponentialFamily", "FisherSnedecor", "Gamma", "Geometric",
+    "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "IndependentTransform", "InverseGamma",
     "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal", "LogisticNormal",
     "LowRankMultivariateNormal", "LowerCholeskyTransform", "MixtureSameFamily", "Multinomial",
     "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
-    "OneHotCategoricalStraightThrough",
-    "Pareto", "Poisson", "PositiveDefiniteTransform", "PowerTransform", "RelaxedBernoulli",
-    "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
-    "SoftplusTransform", "StackTransform", "StickBreakingTransform", "StudentT",
-    "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull",
-    "Wishart", "biject_to", "constraints", "identity_transform", "kl_divergence", "register_kl",
-    "transform_to", "transforms",
+    "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PositiveDefiniteTransform",
+    "PowerTransform", "RelaxedBernoulli", "RelaxedOneHotCategorical", "ReshapeTransform",
+    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+    "StickBreakingTransform", "StudentT", "TanhTransform", "Transform",
+    "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to",
+    "constraints", "identity_transform", "kl_divergence", "register_kl", "transform_to",
+    "transforms",
 ]  # fmt: skip

@@ -15,25 +15,30 @@ from typing import Any
 
 import gradwalk as gw
 
+__all__ = [
+    "Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
+    "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval",
+    "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular", "multinomial",
+    "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite",
+    "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square",
+    "stack", "symmetric", "unit_interval",
+]  # fmt: skip
+
 
 class Constraint:
     """A set that values must lie in, with the words for it and a check."""
 
+    event_dim = 0
+    is_discrete = False
+    words = ""
+    kind = ""  # of sets that numbers are brought to in one way (constraint_registry.py)
+
     def __init__(
-        self,
-        words: str = "",
-        check: Callable[[Any], Any] | None = None,
-        *,
-        event_dim: int = 0,
-        is_discrete: bool = False,
-        kind: str = "",
-        **facts: Any,
+        self, words: str = "", check: Callable[[Any], Any] | None = None, **facts: Any
     ) -> None:
-        self.words = words
-        self.event_dim = event_dim
-        self.is_discrete = is_discrete
-        self.kind = kind  # of sets that numbers are brought to in one way (constraint_registry.py)
-        vars(self).update(facts)  # PyTorch's attributes, such as lower_bound
+        if words:
+            self.words = words
+        vars(self).update(facts)  # those above, and PyTorch's attributes, such as lower_bound
         if check is not None:
             self.check = check  # type: ignore[assignment, method-assign]
 
@@ -235,6 +240,32 @@ def _is_corr_cholesky(x: Any) -> Any:
     return _is_lower_cholesky(x) & unit
 
 
+class dependent_property(property, Constraint):
+    """A property that computes a constraint from the parameters of its distribution.
+
+    >>> import gradwalk as gw
+    >>> class Below(gw.distributions.Distribution):
+    ...     @gw.distributions.constraints.dependent_property(is_discrete=False, event_dim=0)
+    ...     def support(self):
+    ...         return gw.distributions.constraints.less_than(self.bound)
+    >>> gw.distributions.constraints.is_dependent(Below.support)
+    True
+    """
+
+    def __init__(self, fn: Callable[[Any], Constraint] | None = None, **facts: Any) -> None:
+        property.__init__(self, fn)
+        Constraint.__init__(self, "dependent on parameters", **facts)
+        self.facts = facts
+
+    def __call__(self, fn: Callable[[Any], Constraint]) -> dependent_property:
+        return dependent_property(fn, **self.facts)
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Whether a constraint is known of a distribution only, not of its class."""
+    return constraint is dependent or isinstance(constraint, dependent_property)
+
+
 dependent = Constraint("dependent on parameters")
 boolean = Constraint("0 or 1", lambda x: (x == 0) | (x == 1), is_discrete=True)
 one_hot = Constraint(
@@ -255,6 +286,9 @@ positive = greater_than(0.0)
 nonnegative = greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
 simplex = Constraint("probabilities that sum to 1", _is_simplex, event_dim=1, kind="simplex")
+lower_triangular = Constraint(
+    "a lower triangular matrix", lambda x: (x.tril() == x).all(-1).all(-1), event_dim=2
+)
 lower_cholesky = Constraint(
     "a lower triangular matrix with a positive diagonal",
     _is_lower_cholesky,

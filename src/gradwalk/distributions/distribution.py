@@ -6,7 +6,6 @@ tensor of the batch shape (followed by its own event dimensions) and an attribut
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 import gradwalk as gw
-from gradwalk.distributions.constraints import Constraint
+from gradwalk.distributions.constraints import Constraint, is_dependent
 from gradwalk.graph.abstract import numbers_of
 from gradwalk.tensors.size import Size
 from gradwalk.tensors.tensor import Tensor
@@ -64,8 +63,9 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args:
             for name, constraint in self.arg_constraints.items():
-                if name in self.__dict__:
+                if name in self.__dict__ and not is_dependent(constraint):
                     self._check(name, self.__dict__[name], constraint)
+        super().__init__()  # a program's distribution may be a Module, too
 
     def _set(self, validate_args: bool | None, event_shape: Any = (), **parameters: Any) -> None:
         """Broadcast the parameters against each other and keep them as attributes."""
@@ -126,13 +126,31 @@ class Distribution:
             self._check("value", value, self.support)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
-        """The same distribution with its parameters expanded to a larger batch shape."""
-        new = copy.copy(self)
+        """The same distribution with its parameters expanded to a larger batch shape.
+
+        A subclass with parameters of its own sets them in the instance that it passes on.
+        """
+        if not self._given and type(self).expand is Distribution.expand:
+            raise NotImplementedError(
+                f"{type(self).__name__} does not say how its parameters expand. Fix: define "
+                "expand()."
+            )
+        new = self._get_checked_instance(type(self), _instance)
+        new.__dict__.update({**self.__dict__, **new.__dict__})
         old, new._batch_shape = len(self._batch_shape), tuple(batch_shape)
         for name in self._given:
             tensor = self.__dict__[name]
             new.__dict__[name] = tensor.expand(new._batch_shape + tensor.shape[old:])
         return new
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """What `expand` of a class fills: a new instance, unless a subclass already made one."""
+        if _instance is None and type(self).__init__ is not cls.__init__:
+            raise NotImplementedError(
+                f"{type(self).__name__} has an __init__ of its own, which the expand() of "
+                f"{cls.__name__} does not call. Fix: define expand()."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
 
     @property
     def batch_shape(self) -> Size:
@@ -250,6 +268,35 @@ def _tensors(parameters: dict[str, Any]) -> dict[str, Tensor]:
         name: value if isinstance(value, Tensor) else gw.tensor(value, **options)
         for name, value in parameters.items()
     }
+
+
+class ExponentialFamily(Distribution):
+    """A base for densities h(x) exp(η·T(x) − A(η)), whose entropy follows from the gradient of A.
+
+    A subclass gives η as `_natural_params`, A as `_log_normalizer`, and the mean of log h(x) as
+    `_mean_carrier_measure`.
+    """
+
+    _natural_params: tuple[Tensor, ...]
+    _mean_carrier_measure: Any
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} does not define _log_normalizer()")
+
+    def _normalizer_and_slopes(self) -> tuple[Tensor, Any]:
+        with gw.enable_grad():
+            natural = [
+                p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params
+            ]
+            normalizer = self._log_normalizer(*natural)
+            return normalizer, gw.autograd.grad(normalizer.sum(), natural, create_graph=True)
+
+    def entropy(self) -> Tensor:
+        normalizer, slopes = self._normalizer_and_slopes()
+        entropy = normalizer - self._mean_carrier_measure
+        for parameter, slope in zip(self._natural_params, slopes, strict=True):
+            entropy = entropy - (parameter * slope).reshape((*self._batch_shape, -1)).sum(-1)
+        return entropy
 
 
 def one_of(cls: type, **choices: Any) -> dict[str, Any]:

@@ -58,7 +58,9 @@ class Independent(Distribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
         dims = self.reinterpreted_batch_ndims
         base = self.base_dist.expand((*batch_shape, *self._event_shape[:dims]))
-        return type(self)(base, dims, self._validate_args)
+        new = self._get_checked_instance(type(self), _instance)
+        Independent.__init__(new, base, dims, self._validate_args)
+        return new
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.sample(sample_shape)

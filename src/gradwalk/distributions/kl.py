@@ -19,7 +19,11 @@ from gradwalk.distributions.counts import (
     Geometric,
     Poisson,
 )
-from gradwalk.distributions.distribution import Distribution, sum_rightmost
+from gradwalk.distributions.distribution import (
+    Distribution,
+    ExponentialFamily,
+    sum_rightmost,
+)
 from gradwalk.distributions.gamma import Beta, Dirichlet, Exponential, Gamma
 from gradwalk.distributions.independent import Independent
 from gradwalk.distributions.location_scale import (
@@ -50,8 +54,8 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     `kl_divergence` calls the one whose classes are nearest to those of its arguments.
     """
     for given in (type_p, type_q):
-        if not (isinstance(given, type) and issubclass(given, Distribution)):
-            raise TypeError(f"register_kl takes subclasses of Distribution, not {given!r}")
+        if not isinstance(given, type):
+            raise TypeError(f"register_kl takes classes of distributions, not {given!r}")
 
     def register(formula: Formula) -> Formula:
         _FORMULAS[type_p, type_q] = formula
@@ -115,6 +119,20 @@ def _normal_vectors(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
     spread = q.standardized(p.scale_tril).square().sum((-2, -1))
     distance = q.standardized((q.loc - p.loc).unsqueeze(-1)).square().sum((-2, -1))
     return (spread + distance - p.event_shape[0]) / 2 + q.half_log_det() - p.half_log_det()
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _of_one_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
+    if type(p) is not type(q):
+        raise NotImplementedError(
+            f"kl_divergence of a {type(p).__name__} and a {type(q).__name__}, two families. "
+            "Fix: register_kl a formula."
+        )
+    natural, (normalizer, slopes) = p._natural_params, p._normalizer_and_slopes()
+    total = q._log_normalizer(*q._natural_params) - normalizer
+    for mine, other, slope in zip(natural, q._natural_params, slopes, strict=True):
+        total = total - sum_rightmost((other - mine) * slope, len(q.event_shape))
+    return total
 
 
 @register_kl(Laplace, Laplace)

@@ -230,7 +230,8 @@ class _Half(Distribution):
         self._set(validate_args, scale=scale)
 
     @property
-    def _whole(self) -> Distribution:
+    def base_dist(self) -> Distribution:
+        """The distribution around 0."""
         return self.whole(0.0, self.scale, validate_args=False)
 
     @property
@@ -238,23 +239,23 @@ class _Half(Distribution):
         return gw.zeros_like(self.scale)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return self._whole.rsample(sample_shape).abs()
+        return self.base_dist.rsample(sample_shape).abs()
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return gw.where(value >= 0, self._whole.log_prob(value) + math.log(2), -math.inf)
+        return gw.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return 2 * self._whole.cdf(value) - 1
+        return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value: Tensor) -> Tensor:
-        return self._whole.icdf((value + 1) / 2)
+        return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Tensor:
-        return self._whole.entropy() - math.log(2)
+        return self.base_dist.entropy() - math.log(2)
 
 
 class HalfNormal(_Half):

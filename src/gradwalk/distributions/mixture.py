@@ -60,7 +60,7 @@ class MixtureSameFamily(Distribution):
         )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
-        new = super().expand(batch_shape)
+        new = super().expand(batch_shape, _instance)
         count = self.component_distribution.batch_shape[-1]
         new.component_distribution = self.component_distribution.expand((*batch_shape, count))
         new.mixture_distribution = self.mixture_distribution.expand(batch_shape)

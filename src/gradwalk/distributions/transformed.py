@@ -74,7 +74,7 @@ class TransformedDistribution(Distribution):
         return ComposeTransform(self.transforms)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
-        new = super().expand(batch_shape)
+        new = super().expand(batch_shape, _instance)
         shape = self._whole.inverse_shape((*batch_shape, *self.event_shape))
         cut = len(shape) - len(self.base_dist.event_shape)
         new.base_dist = self.base_dist.expand(shape[:cut])

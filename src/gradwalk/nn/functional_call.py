@@ -85,8 +85,8 @@ def _swapped(
     finally:
         for name, tensor in given.items():
             owner, register, key = places[name]
-            if owner.__dict__.get(key) is not tensor:
-                assigned[name] = owner.__dict__.get(key)
+            if register.get(key) is not tensor:
+                assigned[name] = register.get(key)
             register[key] = known[name]
         for name in unknown:
             lender, key = _owner_of(module, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from gradwalk.engine.allocator import keep_freed_memory
@@ -43,7 +43,7 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
     """
 
     # A registered value is an ordinary attribute as well, in `__dict__`, so reading it costs
-    # nothing extra. These registers keep kinds and order. `__setattr__` writes both.
+    # nothing extra. These registers keep kinds and order, and write both.
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
@@ -66,11 +66,12 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
         keep_freed_memory()  # a network that only predicts asks for its arrays again and again too
         if "einops" in sys.modules:  # a program of PyTorch's that uses it does not tell it of us
             loaders["einops"]()
+        methods = _methods(type(self))
         self.__dict__.update(
             training=True,
-            _parameters=Register(self, _METHODS),
-            _buffers=Register(self, _METHODS),
-            _modules=Register(self, _METHODS),
+            _parameters=Register(self, methods),
+            _buffers=Register(self, methods),
+            _modules=Register(self, methods),
             _non_persistent_buffers_set=set(),
         )
         if self.call_super_init:
@@ -132,9 +133,11 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
                 self._refuse(name, value, "buffer", "Tensor")
             self._buffers[name] = value
         elif name in REGISTERS:
-            install(self, name, value, _METHODS)
+            install(self, name, value, _methods(type(self)))
         else:
             object.__setattr__(self, name, value)
+            if name == "__class__":
+                self._install(self.__dict__)
 
     def _register_declared(self, name: str, buffer: Buffer) -> None:
         """Register an assigned Buffer; a `register_buffer` from before there were Buffers does not
@@ -178,7 +181,7 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
                 f"{type(self).__name__} is not initialised yet. Fix: begin its __init__ with "
                 "super().__init__()."
             )
-        for register in REGISTERS:  # of a subclass that keeps its attributes there only
+        for register in REGISTERS:  # of a subclass whose entries are nowhere else
             if name in self.__dict__.get(register, ()):
                 return self.__dict__[register][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -188,9 +191,12 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
         that older versions of itself did not have.
         """
         self.__dict__.update(state)
+        self._install(state)
+
+    def _install(self, state: dict[str, Any]) -> None:
         for name in REGISTERS:
             if name in state:
-                install(self, name, state[name], _METHODS)
+                install(self, name, state[name], _methods(type(self)))
 
     def __dir__(self) -> list[str]:
         # Without the numbers that the modules of a Sequential have as names.
@@ -316,14 +322,18 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
         """The modules directly inside, each once."""
         return (module for _, module in self.named_children())
 
-    def _named(
-        self, register: str, prefix: str, recurse: bool, remove_duplicate: bool
+    def _named_members(
+        self,
+        get_members_fn: Callable[[Module], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         for path, module in modules if recurse else [(prefix, self)]:
             start = f"{path}." if path else ""
-            for name, value in getattr(module, register).items():
+            for name, value in get_members_fn(module):
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
                 seen.add(id(value))
@@ -333,7 +343,9 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Every parameter with its dotted name; a tied one is listed once."""
-        return self._named("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(
+            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
+        )
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Every parameter once."""
@@ -343,7 +355,9 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Every buffer with its dotted name; a shared one is listed once."""
-        return self._named("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(
+            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
+        )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Every buffer once."""
@@ -481,3 +495,7 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
 
 
 _METHODS = frozenset(dir(Module))  # a module of such a name leaves it to the method
+
+
+def _methods(cls: type[Module]) -> frozenset[str] | None:
+    return _METHODS if cls.__getattr__ is Module.__getattr__ else None

@@ -19,20 +19,27 @@ REGISTERS = ("_parameters", "_buffers", "_modules")
 
 
 class Register(dict[str, Any]):
-    """The parameters, buffers or modules of one module; a copy of it is a plain dictionary."""
+    """The parameters, buffers or modules of one module; a copy of it is a plain dictionary.
 
-    __slots__ = ("_names_of_methods", "_owner")
+    `methods` are the names that stay methods. None says that the class of the module defines
+    `__getattr__`, which is then asked for every entry: none is in `__dict__`.
+    """
 
-    def __init__(self, owner: Any, names_of_methods: frozenset[str], entries: Any = ()) -> None:
-        super().__init__(entries)
+    __slots__ = ("_methods", "_owner")
+
+    def __init__(self, owner: Any, methods: frozenset[str] | None) -> None:
         self._owner = weakref.ref(owner)
-        self._names_of_methods = names_of_methods  # which stay methods
+        self._methods = methods
 
     def __setitem__(self, name: str, value: Any) -> None:
         changes.now += 1
         super().__setitem__(name, value)
         owner = self._owner()
-        if owner is not None and name not in self._names_of_methods:
+        if owner is None:
+            return
+        if self._methods is None:
+            owner.__dict__.pop(name, None)
+        elif name not in self._methods:
             owner.__dict__[name] = value
 
     def __delitem__(self, name: str) -> None:
@@ -68,7 +75,9 @@ class Register(dict[str, Any]):
         return dict, (dict(self),)
 
 
-def install(owner: Any, name: str, entries: Mapping[str, Any], methods: frozenset[str]) -> None:
+def install(
+    owner: Any, name: str, entries: Mapping[str, Any], methods: frozenset[str] | None
+) -> None:
     """Make `entries` a register of a module, in place of the one it has."""
     attributes = owner.__dict__
     for gone in attributes.get(name, {}).keys() - entries.keys():

@@ -1,5 +1,9 @@
 """`gradwalk.data` under PyTorch's name."""
 
+from collections.abc import Callable as _Callable
+from types import GeneratorType as _GeneratorType
+from typing import Any as _Any
+
 from gradwalk.data import *  # noqa: F403
 from gradwalk.data import __all__ as __all__
 from gradwalk.ops.core.longer_paths import longer_paths
@@ -14,3 +18,12 @@ longer_paths(
     "collate",
     "_utils.collate",
 )
+
+
+# What packages annotate with, and ask for: a loader gives a generator, in the same process.
+_collate_fn_t, _worker_init_fn_t = _Callable[[list[_Any]], _Any], _Callable[[int], None]
+_BaseDataLoaderIter = _SingleProcessDataLoaderIter = _GeneratorType
+
+
+class _MultiProcessingDataLoaderIter:
+    """What reads in processes in PyTorch."""

@@ -1,4 +1,5 @@
-"""PyTorch's `fx`, for programs that mark functions for it: there is no symbolic tracing here.
+"""PyTorch's `fx`, for programs that mark functions for it or ask for its classes: there is no
+symbolic tracing here.
 
 `gradwalk.compile` traces a function, and `gradwalk.torch.import_graph` imports PyTorch's graphs.
 
@@ -14,7 +15,31 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["wrap"]
+from gradwalk.nn.graph_module import GraphModule
+
+__all__ = ["Graph", "GraphModule", "Node", "Tracer", "wrap"]
+
+
+class _Untraced:
+    """Base of the classes that only symbolic tracing makes objects of."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        raise NotImplementedError(
+            f"fx.{type(self).__name__}: nothing is traced symbolically here. Fix: gradwalk.compile "
+            "traces functions, gradwalk.torch.import_graph imports PyTorch's graphs."
+        )
+
+
+class Graph(_Untraced):
+    """A traced function in PyTorch."""
+
+
+class Node(_Untraced):
+    """An operation of a traced function in PyTorch."""
+
+
+class Tracer(_Untraced):
+    """What traces in PyTorch."""
 
 
 def wrap(fn_or_name: Any) -> Any:

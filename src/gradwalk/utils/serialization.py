@@ -10,17 +10,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeAlias
 
 from gradwalk.io import load as load
 from gradwalk.io import save as save
 
 __all__ = [
-    "DEFAULT_PROTOCOL", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
-    "safe_globals", "save",
+    "DEFAULT_PROTOCOL", "MAP_LOCATION", "add_safe_globals", "clear_safe_globals",
+    "get_safe_globals", "load", "safe_globals", "save",
 ]  # fmt: skip
 
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | str | dict[str, str] | None  # of `load`
 DEFAULT_PROTOCOL = 2  # of pickle, in PyTorch's files
 
 

@@ -83,7 +83,7 @@ class _Parted(Transform):
 
     def _inverse(self, y: Tensor) -> Tensor:
         pairs = zip(self.transforms, self._parts(y), strict=True)
-        return self._joined([transform._undo(part) for transform, part in pairs])
+        return self._joined([transform._inv_call(part) for transform, part in pairs])
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         parts = zip(self.transforms, self._parts(x), self._parts(y), strict=True)

@@ -48,8 +48,12 @@ class Transform:
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError(f"a transform keeps 0 or 1 result, not cache_size={cache_size}")
+        self._begin(cache_size)
+        super().__init__()  # a program's transform may be a Module, too
+
+    def _begin(self, cache_size: int) -> None:
         self._cache_size = cache_size
-        self._last: tuple[Any, Any] = (None, None)
+        self._cached_x_y: tuple[Any, Any] = (None, None)
         self._inverted: Any = lambda: None  # the inverse, while something refers to it
 
     def with_cache(self, cache_size: int = 1) -> Self:
@@ -57,7 +61,7 @@ class Transform:
         if cache_size == self._cache_size:
             return self
         copied = copy.copy(self)
-        Transform.__init__(copied, cache_size)
+        copied._begin(cache_size)
         return copied
 
     def __eq__(self, other: object) -> bool:
@@ -67,19 +71,23 @@ class Transform:
 
     def _facts(self) -> list[Any]:
         """What two equal transforms have in common."""
-        unlike = ("_cache_size", "_last", "_inverted", "domain", "codomain")
+        unlike = ("_cache_size", "_cached_x_y", "_inverted", "domain", "codomain")
         return [value for name, value in sorted(vars(self).items()) if name not in unlike]
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self._cache_size and x is self._last[0]:
-            return self._last[1]
+        if self._cache_size and x is self._cached_x_y[0]:
+            return self._cached_x_y[1]
         y = self._call(x)
         if self._cache_size:
-            self._last = (x, y)
+            self._cached_x_y = (x, y)
         return y
 
-    def _undo(self, y: Tensor) -> Tensor:
-        return self._last[0] if self._cache_size and y is self._last[1] else self._inverse(y)
+    def _inv_call(self, y: Tensor) -> Tensor:
+        return (
+            self._cached_x_y[0]
+            if self._cache_size and y is self._cached_x_y[1]
+            else self._inverse(y)
+        )
 
     @property
     def inv(self) -> Transform:
@@ -147,7 +155,7 @@ class _InverseTransform(Transform):
         return self.inverse
 
     def _call(self, x: Tensor) -> Tensor:
-        return self.inverse._undo(x)
+        return self.inverse._inv_call(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         return self.inverse(y)
@@ -216,7 +224,7 @@ class ComposeTransform(Transform):
 
     def _inverse(self, y: Tensor) -> Tensor:
         for part in reversed(self.parts):
-            y = part._undo(y)
+            y = part._inv_call(y)
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -269,7 +277,7 @@ class IndependentTransform(Transform):
         return self.base_transform(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return self.base_transform._undo(y)
+        return self.base_transform._inv_call(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         slope = self.base_transform.log_abs_det_jacobian(x, y)

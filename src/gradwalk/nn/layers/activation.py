@@ -103,9 +103,12 @@ class ELU(_InPlace):
     inplace: bool = False
 
 
-@layer(functional.celu)
-class CELU(ELU):
+@layer(functional.celu, shown="alpha")
+class CELU(_InPlace):
     r"""$\max(x, 0) + \min(0, \alpha (e^{x / \alpha} - 1))$."""
+
+    alpha: float = 1.0
+    inplace: bool = False
 
 
 @layer(functional.selu)
@@ -144,8 +147,10 @@ class Hardsigmoid(OneInput):
 
 
 @layer(functional.hardswish)
-class Hardswish(Hardsigmoid):
+class Hardswish(OneInput):
     r"""$x\, \mathrm{hardsigmoid}(x)$."""
+
+    inplace: bool = False
 
 
 @layer(functional.softplus, shown="beta threshold")
@@ -156,10 +161,8 @@ class Softplus(OneInput):
     threshold: float = 20.0
 
 
-@layer(functional.hardshrink)
-class Hardshrink(OneInput):
-    r"""$x$ where $|x| > \lambda$, else 0."""
-
+@layer()
+class _Shrink(OneInput):
     lambd: float = 0.5
 
     def extra_repr(self) -> str:
@@ -167,8 +170,13 @@ class Hardshrink(OneInput):
         return f"{self.lambd}"
 
 
+@layer(functional.hardshrink)
+class Hardshrink(_Shrink):
+    r"""$x$ where $|x| > \lambda$, else 0."""
+
+
 @layer(functional.softshrink)
-class Softshrink(Hardshrink):
+class Softshrink(_Shrink):
     r"""$x$ moved towards 0 by $\lambda$."""
 
 

@@ -91,12 +91,15 @@ class MaxUnpool3d(_Unpool, dimensions=3):
     """The inverse of `MaxPool3d` as far as there is one: 0 where no maximum was."""
 
 
-@layer(functional.avg_pool1d)
-class AvgPool1d(_Pool):
-    r"""The mean of every window of (N, C, L): $\frac{1}{k} \sum_m x_{s t + m}$."""
-
+@layer()
+class _AvgPool(_Pool):
     ceil_mode: bool = False
     count_include_pad: bool = True
+
+
+@layer(functional.avg_pool1d)
+class AvgPool1d(_AvgPool):
+    r"""The mean of every window of (N, C, L): $\frac{1}{k} \sum_m x_{s t + m}$."""
 
     def _check(self) -> None:
         super()._check()
@@ -105,7 +108,7 @@ class AvgPool1d(_Pool):
 
 
 @layer(functional.avg_pool2d)
-class AvgPool2d(_Pool):
+class AvgPool2d(_AvgPool):
     """The mean of every window of (N, C, H, W).
 
     >>> import gradwalk as gw
@@ -113,17 +116,13 @@ class AvgPool2d(_Pool):
     tensor([[[[1.]]]])
     """
 
-    ceil_mode: bool = False
-    count_include_pad: bool = True
     divisor_override: int | None = None
 
 
 @layer(functional.avg_pool3d)
-class AvgPool3d(_Pool):
+class AvgPool3d(_AvgPool):
     """The mean of every window of (N, C, D, H, W)."""
 
-    ceil_mode: bool = False
-    count_include_pad: bool = True
     divisor_override: int | None = None
 
 
@@ -174,13 +173,22 @@ class _AdaptivePool(OneInput):
     output_size: Any
 
 
+class _AdaptiveAvgPool(_AdaptivePool):
+    pass
+
+
+@layer()
+class _AdaptiveMaxPool(_AdaptivePool):
+    return_indices: bool = False
+
+
 @layer(functional.adaptive_avg_pool1d)
-class AdaptiveAvgPool1d(_AdaptivePool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Means over windows chosen so that the result has a given length."""
 
 
 @layer(functional.adaptive_avg_pool2d)
-class AdaptiveAvgPool2d(_AdaptivePool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Means over windows chosen so that the result has a given size; None keeps a dimension.
 
     >>> import gradwalk as gw
@@ -190,26 +198,20 @@ class AdaptiveAvgPool2d(_AdaptivePool):
 
 
 @layer(functional.adaptive_avg_pool3d)
-class AdaptiveAvgPool3d(_AdaptivePool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Means over windows chosen so that the result has a given size; None keeps a dimension."""
 
 
 @layer(functional.adaptive_max_pool1d)
-class AdaptiveMaxPool1d(_AdaptivePool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """Maxima over windows chosen so that the result has a given length."""
-
-    return_indices: bool = False
 
 
 @layer(functional.adaptive_max_pool2d)
-class AdaptiveMaxPool2d(_AdaptivePool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """Maxima over windows chosen so that the result has a given size."""
-
-    return_indices: bool = False
 
 
 @layer(functional.adaptive_max_pool3d)
-class AdaptiveMaxPool3d(_AdaptivePool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """Maxima over windows chosen so that the result has a given size."""
-
-    return_indices: bool = False

@@ -112,9 +112,7 @@ class _Pad(Dimensional, Options):
 
 
 @layer(shown="padding value")
-class ConstantPad1d(_Pad, dimensions=1):
-    """A border of one value around (N, C, L)."""
-
+class _ConstantPadNd(_Pad):
     value: float
 
     def forward(self, input: Any) -> Any:
@@ -126,17 +124,19 @@ class ConstantPad1d(_Pad, dimensions=1):
         return Options.extra_repr(self)
 
 
-class ConstantPad2d(ConstantPad1d, dimensions=2):
+class ConstantPad1d(_ConstantPadNd, dimensions=1):
+    """A border of one value around (N, C, L)."""
+
+
+class ConstantPad2d(_ConstantPadNd, dimensions=2):
     """A border of one value around (N, C, H, W)."""
 
 
-class ConstantPad3d(ConstantPad1d, dimensions=3):
+class ConstantPad3d(_ConstantPadNd, dimensions=3):
     """A border of one value around (N, C, D, H, W)."""
 
 
-class ZeroPad1d(ConstantPad1d):
-    """Zeros around (N, C, L)."""
-
+class _ZeroPad(_ConstantPadNd):
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
 
@@ -145,45 +145,51 @@ class ZeroPad1d(ConstantPad1d):
         return f"{self.padding}"
 
 
-class ZeroPad2d(ZeroPad1d, dimensions=2):
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
+    """Zeros around (N, C, L)."""
+
+
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
     """Zeros around (N, C, H, W)."""
 
 
-class ZeroPad3d(ZeroPad1d, dimensions=3):
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """Zeros around (N, C, D, H, W)."""
 
 
-class ReflectionPad1d(_Pad, dimensions=1):
-    """The mirror image around (N, C, L), without the edge."""
-
+class _ReflectionPadNd(_Pad):
     _mode = "reflect"
 
 
-class ReflectionPad2d(ReflectionPad1d, dimensions=2):
+class ReflectionPad1d(_ReflectionPadNd, dimensions=1):
+    """The mirror image around (N, C, L), without the edge."""
+
+
+class ReflectionPad2d(_ReflectionPadNd, dimensions=2):
     """The mirror image around (N, C, H, W), without the edge."""
 
 
-class ReflectionPad3d(ReflectionPad1d, dimensions=3):
+class ReflectionPad3d(_ReflectionPadNd, dimensions=3):
     """The mirror image, without the edge, around (N, C, D, H, W)."""
 
 
-class ReplicationPad1d(_Pad, dimensions=1):
-    """The edge repeated around (N, C, L)."""
-
+class _ReplicationPadNd(_Pad):
     _mode = "replicate"
 
 
-class ReplicationPad2d(ReplicationPad1d, dimensions=2):
+class ReplicationPad1d(_ReplicationPadNd, dimensions=1):
+    """The edge repeated around (N, C, L)."""
+
+
+class ReplicationPad2d(_ReplicationPadNd, dimensions=2):
     """The edge repeated around (N, C, H, W)."""
 
 
-class ReplicationPad3d(ReplicationPad1d, dimensions=3):
+class ReplicationPad3d(_ReplicationPadNd, dimensions=3):
     """The edge repeated around (N, C, D, H, W)."""
 
 
-class CircularPad1d(_Pad, dimensions=1):
-    """A circular border of (N, C, L)."""
-
+class _CircularPadNd(_Pad):
     _mode = "circular"
 
     def forward(self, input: Any) -> Any:
@@ -197,11 +203,15 @@ class CircularPad1d(_Pad, dimensions=1):
         return super().forward(input)
 
 
-class CircularPad2d(CircularPad1d, dimensions=2):
+class CircularPad1d(_CircularPadNd, dimensions=1):
+    """A circular border of (N, C, L)."""
+
+
+class CircularPad2d(_CircularPadNd, dimensions=2):
     """A circular border of (N, C, H, W)."""
 
 
-class CircularPad3d(CircularPad1d, dimensions=3):
+class CircularPad3d(_CircularPadNd, dimensions=3):
     """A circular border of (N, C, D, H, W)."""
 
 

@@ -6,6 +6,8 @@ from gradwalk.nn import __all__ as __all__
 from gradwalk.nn.layers import convolution as _convolution
 from gradwalk.nn.layers import dropout as _dropout
 from gradwalk.nn.layers import normalization as _normalization
+from gradwalk.nn.layers import pooling as _pooling
+from gradwalk.nn.layers import shape as _shape
 from gradwalk.nn.layers.linear import (
     NonDynamicallyQuantizableLinear as NonDynamicallyQuantizableLinear,
 )
@@ -21,6 +23,10 @@ _BatchNorm, _InstanceNorm = _normalization._BatchNorm, _normalization._InstanceN
 _NormBase = _normalization._TrackedNorm
 _ConvNd, _ConvTransposeNd = _convolution._Convolution, _convolution._ConvTranspose
 _DropoutNd = _dropout._Dropout
+_MaxPoolNd, _AvgPoolNd, _LPPoolNd = _pooling._MaxPool, _pooling._AvgPool, _pooling._LPPool
+_AdaptiveAvgPoolNd, _AdaptiveMaxPoolNd = _pooling._AdaptiveAvgPool, _pooling._AdaptiveMaxPool
+_ConstantPadNd, _ReflectionPadNd = _shape._ConstantPadNd, _shape._ReflectionPadNd
+_ReplicationPadNd, _CircularPadNd = _shape._ReplicationPadNd, _shape._CircularPadNd
 
 longer_paths(
     __name__, "activation", "adaptive", "batchnorm", "container", "conv", "distance",

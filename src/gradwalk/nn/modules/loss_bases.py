@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from typing import Any
 
+from gradwalk.nn.layers import loss
 from gradwalk.nn.module import Module
 
 
-class _Loss(Module):
-    """A module with an attribute `reduction`."""
+class _Loss(Module, metaclass=ABCMeta):
+    """A module with an attribute `reduction`; the losses of `nn` count as such, too."""
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
@@ -32,3 +34,9 @@ class _WeightedLoss(_Loss):
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
+
+
+for _name in loss.__all__:
+    if _name.endswith("Loss"):
+        _found = getattr(loss, _name)
+        (_WeightedLoss if "weight" in _found._saved else _Loss).register(_found)

@@ -13,7 +13,7 @@ from gradwalk.ops.core.dtypes import held_by, int64, result_dtype
 from gradwalk.ops.core.factors_first import factors_first
 from gradwalk.ops.core.halves import autocast_as_one, rounds_once
 from gradwalk.ops.core.op import OpError, Shape, define
-from gradwalk.ops.core.public import public
+from gradwalk.ops.core.public import other_names, public
 from gradwalk.ops.core.signature import OperandError
 from gradwalk.ops.elementwise.complex_numbers import conj
 from gradwalk.ops.reduce.reduction import sum
@@ -226,6 +226,7 @@ def kron(input: Any, other: Any) -> Any:
 
 
 @public()
+@other_names(axes="dims")
 def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
     """Sums of products over pairs of dimensions: the last `dims` of a and the first of b, or lists.
 
