@@ -91,6 +91,8 @@ LINES = """
     torch.functional.norm(x).item(), torch.types.Number is not None, torch.Event is not None
     [p.tolist() for p in torch.split_with_sizes(x, [1, 2], 1)]
     torch._dynamo.is_compiling()
+    x.view(dtype=torch.int32).tolist(), torch.tensordot(x, x, dims=([1], [1])).tolist()
+    torch.distributed.Backend.NCCL == "nccl", torch.distributed.ReduceOp.BOR is not None
     torch.broadcast_to(x[:1], (2, -1)).tolist(), x[:1].broadcast_to(2, -1).tolist()
     nn.functional.normalize(x, dim=0, out=torch.empty(2, 3)).tolist()
     [isinstance(nn.MSELoss(), b) for b in (nn.modules.loss._Loss, nn.modules.loss._WeightedLoss)]
@@ -324,3 +326,9 @@ def test_the_older_place_of_the_profiler() -> None:
         gw.ones(2).sum()
     assert prof.events() == [] and prof.self_cpu_time_total == 0
     assert prof.total_average().table() == prof.key_averages().table()
+
+
+def test_numpys_name_of_paired_dimensions() -> None:
+    """opt_einsum calls it so of arrays that it does not know."""
+    x = gw.arange(6.0).reshape(2, 3)
+    assert gw.equal(gw.tensordot(x, x, axes=((1,), (1,))), x @ x.T)

@@ -97,3 +97,19 @@ def test_groups_that_share_a_list_share_it_after_loading(torch: ModuleType) -> N
     optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     first, second = (group["buffer"] for group in optimizer.param_groups)
     assert first is second
+
+
+@pytest.mark.parametrize("name", ["Adam", "SGD", "RMSprop", "Adagrad"])
+def test_a_wrapper_may_keep_something_in_the_state_between_two_steps(name: str) -> None:
+    found = []
+    for torch in (gw, pytorch):
+        p = torch.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = getattr(torch.optim, name)([p], lr=0.1)
+        for _ in range(2):
+            optimizer.state[p]["old"] = p.detach().clone()
+            (p * p).sum().backward()
+            with torch.no_grad():
+                p.copy_(optimizer.state[p].pop("old"))
+            optimizer.step()
+        found.append(p.tolist())
+    assert found[0] == pytest.approx(found[1])

@@ -9,6 +9,7 @@ from gradwalk.distributed.distribute import sharding_of
 from gradwalk.distributed.launch import LaunchError
 from gradwalk.distributed.mesh import Mesh as Mesh
 from gradwalk.distributed.one_process import (
+    Backend,
     DTensor,
     ProcessGroup,
     ReduceOp,
@@ -45,7 +46,7 @@ if _TYPE_CHECKING:
     from gradwalk.distributed.scale import scale as scale
 
 __all__ = [
-    "Cluster", "DTensor", "LaunchError", "ProcessGroup", "ReduceOp", "all_gather",
+    "Backend", "Cluster", "DTensor", "LaunchError", "ProcessGroup", "ReduceOp", "all_gather",
     "all_gather_object", "all_reduce", "barrier", "broadcast", "broadcast_object_list",
     "destroy_process_group", "get_backend", "get_rank", "get_world_size", "init",
     "init_process_group", "is_available", "is_gloo_available", "is_initialized",

@@ -226,8 +226,10 @@ class Optimizer(OptimizerHooks):
     def state_of(self, parameter: Tensor, group: Group) -> dict[str, Any]:
         """The state of a parameter, made if this is its first step."""
         state = self.state.get(parameter)
-        if state is None:
-            self.state[parameter] = state = self.fresh_state(parameter, group)
+        if not state:  # a wrapper may have put an entry of its own there, and taken it back
+            if state is None:
+                self.state[parameter] = state = {}
+            state.update(self.fresh_state(parameter, group))
         return state
 
     def __repr__(self) -> str:

@@ -462,10 +462,12 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
         mine = type(self), self._shared(), self.requires_grad, self._label
         return _unpickle, mine, self._attributes() or None
 
-    def view(self, *sizes: Any, size: Any = None) -> Tensor:
+    def view(self, *sizes: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """Another shape, or the bytes as another dtype, on the same memory; never a copy."""
-        if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
-            return self._shown_as(sizes[0])
+        if dtype is None and len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
+            dtype = sizes[0]
+        if dtype is not None:
+            return self._shown_as(dtype)
         viewed = reshape_to(self, *sizes, shape=size)
         if viewed._array.size and not np.shares_memory(viewed._array, self._array):
             raise RuntimeError(
