@@ -12,10 +12,10 @@ from typing import Any
 from gradwalk.distributed.processes import get_world_size, init
 
 __all__ = [
-    "Backend", "DTensor", "ProcessGroup", "ReduceOp", "all_gather", "all_gather_object", "all_reduce",
-    "broadcast", "broadcast_object_list", "get_backend", "init_process_group", "is_available",
-    "is_gloo_available", "is_mpi_available", "is_nccl_available", "is_ucc_available",
-    "is_xccl_available", "new_group", "reduce",
+    "Backend", "DTensor", "ProcessGroup", "ReduceOp", "all_gather", "all_gather_object",
+    "all_reduce", "broadcast", "broadcast_object_list", "get_backend", "init_process_group",
+    "is_available", "is_gloo_available", "is_mpi_available", "is_nccl_available",
+    "is_ucc_available", "is_xccl_available", "new_group", "reduce",
 ]  # fmt: skip
 
 
@@ -36,10 +36,13 @@ class ReduceOp(Enum):
     BXOR = "bxor"
 
 
-class Backend(str):
+class CommunicationBackend(str):
     """PyTorch's names of what communicates; XLA does, whichever is given."""
 
     NCCL, GLOO, MPI, UCC, XCCL, UNDEFINED = "nccl", "gloo", "mpi", "ucc", "xccl", "undefined"
+
+
+Backend = CommunicationBackend
 
 
 def is_available() -> bool:

@@ -67,13 +67,8 @@ class Module(ModuleConversions, _hooks.ModuleHooks):
         if "einops" in sys.modules:  # a program of PyTorch's that uses it does not tell it of us
             loaders["einops"]()
         methods = _methods(type(self))
-        self.__dict__.update(
-            training=True,
-            _parameters=Register(self, methods),
-            _buffers=Register(self, methods),
-            _modules=Register(self, methods),
-            _non_persistent_buffers_set=set(),
-        )
+        registers = {name: Register(self, methods) for name in REGISTERS}
+        self.__dict__.update(registers, training=True, _non_persistent_buffers_set=set())
         if self.call_super_init:
             super().__init__(*args, **keywords)
 

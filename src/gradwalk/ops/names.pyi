@@ -335,12 +335,12 @@ from gradwalk.ops.shape.rearranging import unbind as unbind
 from gradwalk.ops.shape.rearranging import unflatten as unflatten
 from gradwalk.ops.shape.rearranging import vstack as row_stack
 from gradwalk.ops.shape.rearranging import vstack as vstack
-from gradwalk.ops.shape.reshaping import broadcast_view as broadcast_to
 from gradwalk.ops.shape.reshaping import cat as cat
 from gradwalk.ops.shape.reshaping import cat as concat
 from gradwalk.ops.shape.reshaping import cat as concatenate
 from gradwalk.ops.shape.reshaping import chunk as chunk
 from gradwalk.ops.shape.reshaping import chunk as unsafe_chunk
+from gradwalk.ops.shape.reshaping import expand as broadcast_to
 from gradwalk.ops.shape.reshaping import expand as expand
 from gradwalk.ops.shape.reshaping import flatten as flatten
 from gradwalk.ops.shape.reshaping import flip_over as flip

@@ -464,10 +464,8 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
 
     def view(self, *sizes: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """Another shape, or the bytes as another dtype, on the same memory; never a copy."""
-        if dtype is None and len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
-            dtype = sizes[0]
-        if dtype is not None:
-            return self._shown_as(dtype)
+        if dtype is not None or (len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type))):
+            return self._shown_as(sizes[0] if dtype is None else dtype)
         viewed = reshape_to(self, *sizes, shape=size)
         if viewed._array.size and not np.shares_memory(viewed._array, self._array):
             raise RuntimeError(

@@ -30,16 +30,7 @@ class _Untraced:
         )
 
 
-class Graph(_Untraced):
-    """A traced function in PyTorch."""
-
-
-class Node(_Untraced):
-    """An operation of a traced function in PyTorch."""
-
-
-class Tracer(_Untraced):
-    """What traces in PyTorch."""
+Graph, Node, Tracer = (type(name, (_Untraced,), {}) for name in ("Graph", "Node", "Tracer"))
 
 
 def wrap(fn_or_name: Any) -> Any:

@@ -159,7 +159,7 @@ class Methods:
     def bmm(self, mat2: Any) -> Self:
         """The products of two equally long batches of matrices."""
     def broadcast_to(self, *sizes: Any, size: Any = None) -> Self:
-        """Repeat along new or length-1 dimensions, without copying."""
+        """Repeat along new or length-1 dimensions, without copying; -1 keeps the size of one."""
     def ceil(self) -> Self:
         """The integer above; its gradient is zero."""
     def cholesky(self, upper: bool = False) -> Self:
@@ -247,7 +247,7 @@ class Methods:
     def exp2(self) -> Self:
         """2ˣ."""
     def expand(self, *sizes: Any, size: Any = None) -> Self:
-        """`broadcast_to` in which -1 keeps the size of a dimension."""
+        """Repeat along new or length-1 dimensions, without copying; -1 keeps the size of one."""
     def expand_as(self, other: Any) -> Self:
         """Expand to the shape of `other`."""
     def expm1(self) -> Self:
