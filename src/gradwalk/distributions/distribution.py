@@ -145,7 +145,8 @@ class Distribution:
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
         """What `expand` of a class fills: a new instance, unless a subclass already made one."""
-        if _instance is None and type(self).__init__ is not cls.__init__:
+        own: Any = type(self)
+        if _instance is None and own.__init__ is not cls.__init__:  # type: ignore[misc]
             raise NotImplementedError(
                 f"{type(self).__name__} has an __init__ of its own, which the expand() of "
                 f"{cls.__name__} does not call. Fix: define expand()."

@@ -67,7 +67,7 @@ class Register(dict[str, Any]):
         for name in list(self):
             del self[name]
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
         self.update(other)
         return self
 
