@@ -354,7 +354,7 @@ LEFT_OUT = """
     promote_types randperm save set_default_dtype set_grad_enabled set_num_threads set_rng_state
     backward data_ptr element_size get_device is_contiguous is_signed ndimension nelement random_
     register_hook retain_grad stride tolist LinAlgError bernoulli_ cuda autocast get_autocast_dtype
-    get_default_device Event Stream get_float32_matmul_precision is_autocast_enabled
+    get_default_device Event Stream UntypedStorage get_float32_matmul_precision is_autocast_enabled
     set_default_device set_float32_matmul_precision is_conj bartlett_window blackman_window
     hamming_window hann_window kaiser_window frombuffer sparse_coo_tensor spmm
     are_deterministic_algorithms_enabled binomial can_cast initial_seed poisson result_type seed
