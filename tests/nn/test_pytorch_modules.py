@@ -231,6 +231,7 @@ def test_a_second_parametrization_is_checked_on_what_it_may_return(library: Any)
 def test_loading_leaves_no_circle_that_keeps_the_tensors() -> None:
     layer = gw.nn.Sequential(gw.nn.Linear(2, 2), gw.nn.Sequential(gw.nn.Linear(2, 2)))
     state = layer.state_dict()
-    gc.collect()
+    while gc.collect():  # what compiled functions of other tests leave takes two passes
+        pass
     layer.load_state_dict(state)
     assert gc.collect() == 0
