@@ -43,7 +43,7 @@ class LKJCholesky(Distribution):
         shape, c = self._extended_shape(sample_shape), self.concentration.detach()
         before = gw.arange(-1, self.dim - 1, dtype=c.dtype, device=c.device).clamp(min=0)
         rest = c.unsqueeze(-1) + (self.dim - 2 - before) / 2
-        squares = Beta(before + 0.5, rest, validate_args=False).sample(sample_shape)
+        squares = Beta((before + 1) / 2, rest, validate_args=False).sample(sample_shape)
         rows = gw.randn(shape, dtype=c.dtype, device=c.device).tril(-1)
         tiny = float(gw.finfo(c.dtype).tiny)
         lengths = rows.norm(dim=-1, keepdim=True).clamp(min=tiny)
