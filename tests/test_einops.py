@@ -48,3 +48,11 @@ def test_a_program_that_makes_a_module_needs_no_other_import(tmp_path: Path) -> 
         "print(einops.rearrange(net(torch.ones(4, 2)), '(a b) c -> a (b c)', a=2).shape)"
     )
     assert run_here(code, cwd=tmp_path) == "(2, 6)\n"
+
+
+def test_a_program_without_modules_that_imports_einops_first_needs_no_other(tmp_path: Path) -> None:
+    code = (
+        "import einops, gradwalk as torch\n"
+        "print(einops.rearrange(torch.ones(4, 3), '(a b) c -> a (b c)', a=2).shape)"
+    )
+    assert run_here(code, cwd=tmp_path) == "(2, 6)\n"

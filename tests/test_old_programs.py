@@ -83,7 +83,7 @@ LINES = """
     nn.modules.transformer._get_activation_fn("gelu")(x).tolist()
     nn.init._no_grad_fill_(torch.zeros(2), 3.0).tolist(), nn.init._no_grad_zero_(x.clone()).tolist()
     [torch.amp.is_autocast_available(d) for d in ("cpu", "cuda")]
-    torch.jit.wait(torch.jit.fork(len, "ab"))
+    torch.jit.wait(torch.jit.fork(len, "ab")), torch.jit.fork(len, "ab").wait()
     issubclass(torch.jit.TracerWarning, Warning), torch.jit.script_if_tracing(len)([1])
     torch.overrides.has_torch_function((x,)), torch.overrides.is_tensor_like(x)
     torch.overrides.handle_torch_function(torch.sum, (x,), x).item()
@@ -154,6 +154,7 @@ def plain(value: Any) -> Any:
         "jit",
         "hub",
         "multiprocessing",
+        "nn.common_types",
         "nn.modules.batchnorm",
         "nn.modules.conv",
         "nn.modules.loss",
@@ -161,12 +162,15 @@ def plain(value: Any) -> Any:
         "utils.data.dataset",
         "utils.data.sampler",
         "utils.hooks",
+        "utils.model_zoo",
         "version",
         "_dynamo",
         "_dynamo.config",
         "_inductor.config",
         "autograd.profiler",
+        "cuda.random",
         "functional",
+        "futures",
         "nn.attention.flex_attention",
         "overrides",
         "types",
@@ -238,6 +242,50 @@ def test_one_process_as_a_group() -> None:
         group.destroy_process_group()
     with pytest.raises(ValueError, match="init_method"):
         group.init_process_group(init_method="file:///tmp/x")
+
+
+@pytest.mark.parametrize("torch", [gw, pytorch])
+def test_futures(torch: Any) -> None:
+    first, second = torch.futures.Future(), torch.futures.Future()
+    sums = torch.futures.collect_all([first, second.then(lambda done: 2 * done.value())])
+    second.set_result(3)
+    assert not sums.done()
+    first.set_result(1)
+    assert torch.futures.wait_all(sums.wait()) == [1, 6]
+    failed = first.then(lambda done: done.value() / 0)
+    with pytest.raises((ZeroDivisionError, RuntimeError)):  # PyTorch's is of its own
+        failed.wait()
+
+
+@pytest.mark.parametrize("torch", [gw, pytorch])
+def test_a_programs_own_parameters_and_tensors_are_made_by_new(torch: Any) -> None:
+    class Tagged(torch.nn.Parameter):
+        def __new__(cls, data: Any, requires_grad: bool = True, *, tag: str) -> Any:
+            self = super().__new__(cls, data, requires_grad)
+            self.tag = tag
+            return self
+
+    class Point(torch.Tensor):
+        def __new__(cls, data: Any, space: int) -> Any:
+            made = torch.Tensor._make_subclass(cls, data, True)
+            made.space = space
+            return made
+
+    class PointParameter(Point, torch.nn.Parameter):
+        pass
+
+    data = torch.ones(2, 3)
+    module = torch.nn.Module()
+    module.first, module.second = Tagged(data, tag="a"), PointParameter(data, 5)
+    assert [name for name, _ in module.named_parameters()] == ["first", "second"]
+    assert (module.first.tag, module.second.space) == ("a", 5)
+    assert isinstance(module.second, Point) and module.second.is_leaf
+    (module.first * module.second).sum().backward()
+    assert module.second.grad.tolist() == data.tolist()
+    with torch.no_grad():
+        module.first.mul_(2)
+    assert module.second.tolist() == [[2.0] * 3] * 2  # on the same memory
+    assert torch.Tensor.__new__(Point, [1.0, 2.0]).tolist() == [1, 2]
 
 
 def test_decorators_of_jit_leave_functions_as_they_are() -> None:

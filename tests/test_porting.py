@@ -123,6 +123,11 @@ LINES = """
     torch._foreach_lerp_([y], [x], 0.25)[0] is torch._foreach_copy_([x], [y])[0], x.tolist()
     [v.tolist() for v in torch._foreach_maximum([x, x[0]], [x.mT.mT + 1, x[1]])]
     f"{x.sum()} {x.sum() / 9} {x[0, 0]:.3f} {(x > 1).any()} {x.long().max():4d}", "{}".format(x[0])
+    torch.nn.functional.normalize(x, out=y) is y, y.tolist(), torch.cuda.random.manual_seed(3)
+    isinstance(3, torch.SymInt), isinstance(x.shape[0], torch.SymInt), x.is_inference()
+    torch._assert_async(x.sum(), "zero"), len(torch.nn.ReLU()._backward_hooks)
+    torch.utils.data._utils.collate.np_str_obj_array_pattern.pattern, callable(torch.hub.tqdm)
+    x.dtype == torch.complex32, torch.float16 == torch.chalf, torch.complex32.itemsize
     "%s %.2f %d" % (x[0, 0], x[0, 1], x[0, 2]), f"{torch.nn.Parameter(x.sum())}"[:9]
 """
 

@@ -37,11 +37,13 @@ from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.utils import _C as _utils_C
 from gradwalk.utils import _dynamo as _utils_dynamo
+from gradwalk.utils import futures as _utils_futures
 from gradwalk.utils import fx as _utils_fx
 from gradwalk.utils import overrides as _utils_overrides
 from gradwalk.utils import types as _utils_types
 from gradwalk.utils import serialization as _utils_serialization
-from gradwalk.utils.asserting import _assert as _assert, _check as _check
+from gradwalk.utils.asserting import _assert as _assert, _assert_async as _assert_async
+from gradwalk.utils.asserting import _check as _check
 from gradwalk import version as version
 from gradwalk.backends import (
     are_deterministic_algorithms_enabled,
@@ -236,6 +238,7 @@ __all__ += [
 __all__ += ["get_autocast_cpu_dtype", "get_autocast_gpu_dtype"]
 __all__ += ["accelerator", "cpu", "func", "sparse", "sparse_coo_tensor", "spmm"]
 __all__ += ["sparse_bsc", "sparse_bsr", "sparse_csc", "sparse_csr", "sparse_csr_tensor"]
+__all__ += ["Future", "SymBool", "SymFloat", "SymInt"]
 __all__ += _creation.__all__
 __all__ += _legacy.__all__
 __all__ += _sampling.__all__
@@ -273,15 +276,21 @@ __config__ = version
 _sys.modules["gradwalk._C"], _sys.modules["gradwalk.fx"] = _C, fx
 _sys.modules["gradwalk.serialization"] = serialization
 _dynamo, overrides, types = _utils_dynamo, _utils_overrides, _utils_types
+futures, Future = _utils_futures, _utils_futures.Future
 _inductor = _dynamo._inductor
-for _name in ("_dynamo", "overrides", "types"):
+for _name in ("_dynamo", "futures", "overrides", "types"):
     _sys.modules[f"gradwalk.{_name}"] = globals()[_name]
+nn.common_types = _sys.modules["gradwalk.nn.common_types"] = types  # type: ignore[attr-defined]
+utils.model_zoo = _sys.modules["gradwalk.utils.model_zoo"] = hub  # type: ignore[attr-defined]
 _sys.modules["gradwalk.functional"] = _sys.modules[__name__]  # where PyTorch has `einsum`, `norm`
 Event, Stream = cuda.Event, cuda.Stream
+SymBool, SymFloat, SymInt = types.SymBool, types.SymFloat, types.SymInt
 
 _loaders["batching"] = lambda: _importlib.import_module("gradwalk.batching.vmap")
 _loaders["compiler"] = lambda: _importlib.import_module("gradwalk.compiler")
 _loaders["einops"] = lambda: _importlib.import_module("gradwalk.einops").register()
+if "einops" in _sys.modules:  # otherwise the first module registers us
+    _loaders["einops"]()
 _loaders["kernels"] = lambda: _importlib.import_module("gradwalk.compiler.eager_kernels")
 _loaders["torch"] = lambda: _importlib.import_module("gradwalk.torch.guest")
 _loaders["xla"] = lambda: _importlib.import_module("gradwalk.compiler.backends.xla.machine")
@@ -302,6 +311,8 @@ def __getattr__(name: str) -> _Any:
         return _sys.modules[__name__]
     if name == "bfloat16":  # NumPy has it from ml_dtypes, which need not be installed
         return _bfloat16()
+    if name in ("chalf", "complex32"):  # no tensor has it, so programs may ask which one does
+        return dtype([("real", float16), ("imag", float16)])
     if name in _SELDOM:
         return _importlib.import_module(f"gradwalk.{name}")
     if name.startswith("_foreach_"):

@@ -9,6 +9,7 @@ FileNotFoundError: gradwalk downloads nothing. Fix: save https://example.com/wei
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from pathlib import Path
@@ -62,6 +63,13 @@ def load_state_dict_from_url(
 
 
 load_url = load_state_dict_from_url  # the name in `utils.model_zoo`
+
+
+def __getattr__(name: str) -> Any:
+    """The bar of progress that programs take from here, as PyTorch's from the package tqdm."""
+    if name != "tqdm":
+        raise AttributeError(f"module 'gradwalk.hub' has no attribute {name!r}")
+    return importlib.import_module("tqdm").tqdm
 
 
 def download_url_to_file(url: str, dst: str, *args: Any, **options: Any) -> NoReturn:

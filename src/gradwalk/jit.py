@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn, Union, get_args, get_origin
 
 from gradwalk.nn.module import Module
 from gradwalk.ops.core.longer_paths import longer_paths as _longer_paths
+from gradwalk.utils.futures import Future
 
 __all__ = [
     "Final", "ScriptModule", "TracerWarning", "annotate", "export", "fork", "freeze", "ignore",
@@ -108,14 +109,16 @@ def trace_module(mod: Any, inputs: Any, *args: Any, **options: Any) -> Any:
     return mod
 
 
-def fork(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """The result of a call, which is made at once; `wait` gives it back."""
-    return func(*args, **keywords)
+def fork(func: Callable[..., Any], *args: Any, **keywords: Any) -> Future:
+    """The result of a call, which is made at once; `wait` gives it."""
+    made: Future = Future()
+    made.set_result(func(*args, **keywords))
+    return made
 
 
-def wait(future: Any) -> Any:
+def wait(future: Future) -> Any:
     """What `fork` computed."""
-    return future
+    return future.wait()
 
 
 def save(*args: Any, **options: Any) -> NoReturn:

@@ -469,3 +469,14 @@ def test_what_nested_transforms_return_needs_no_gradient() -> None:
     (third,) = gw.autograd.grad(tied.sum(), weight.requires_grad_(), allow_unused=True)
     assert third is None  # weight was not followed when tied was made
     assert gw.grad(outer)(gw.ones(3)).requires_grad  # now it is
+
+
+@pytest.mark.parametrize("library", [gw, torch])
+def test_backward_goes_on_from_an_inner_tensor_that_grad_ended_at(library: Any) -> None:
+    x = library.ones(3, requires_grad=True)
+    inner = x.exp()
+    (slope,) = library.autograd.grad(inner.square().sum(), inner)
+    (through,) = library.autograd.grad(inner, x, slope)
+    assert np.allclose(through, 2 * np.exp(2.0))
+    with pytest.raises(RuntimeError):
+        library.autograd.grad(inner, x, slope)

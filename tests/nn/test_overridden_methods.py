@@ -106,3 +106,20 @@ def test_apply_is_called_where_a_module_is_moved(torch: Any) -> None:
     assert net[1].num_batches_tracked.dtype == torch.int64
     net._apply(lambda t: t * 2)
     assert net[0].scale.tolist() == [2.0] and net[0].cached.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("torch", [gw, pytorch])
+def test_a_function_in_the_body_of_a_class_is_no_method(torch: Any) -> None:
+    class Body(torch.nn.Module):
+        smooth = torch.nn.functional.conv2d
+        activation = torch.nn.functional.softplus
+        mix = torch.matmul
+
+        @torch.no_grad()
+        def size(self) -> int:
+            return len(list(self.parameters()))
+
+    x = torch.ones(1, 1, 3, 3)
+    assert Body().smooth(x, weight=x).item() == 9
+    assert Body().activation(x).shape == Body().mix(x, x).shape == x.shape
+    assert Body().size() == 0

@@ -418,3 +418,14 @@ def test_limits_of_another_kind_of_dtype_are_a_type_error() -> None:
                 limits(dtype)
         assert library.iinfo(library.int8).min == -128 and library.iinfo(library.uint8).bits == 8
         assert library.finfo(library.complex64).max == library.finfo(library.float32).max
+
+
+def test_numpys_order_of_axes() -> None:
+    """As the package opt_einsum calls them, which knows gradwalk only by its name."""
+    x = gw.arange(24).reshape(2, 3, 4)
+    assert np.array_equal(gw.transpose(x, (2, 0, 1)), np.transpose(x.numpy(), (2, 0, 1)))
+    assert np.array_equal(
+        gw.tensordot(x, x, axes=((0, 2), (0, 2))), np.tensordot(x.numpy(), x.numpy(), ((0, 2),) * 2)
+    )
+    with pytest.raises(TypeError):
+        x.transpose(0)

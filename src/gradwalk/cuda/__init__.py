@@ -16,6 +16,7 @@ from gradwalk.cuda.streams import (
     synchronize,
 )
 from gradwalk.engine.guest_loaders import loaders
+from gradwalk.ops.core.longer_paths import longer_paths as _longer_paths
 from gradwalk.random.generator import get_rng_state as _state
 from gradwalk.random.generator import set_rng_state as _set_state
 from gradwalk.tensors.conversions import TYPE_NAMES
@@ -32,6 +33,7 @@ __all__ = [
     "reset_peak_memory_stats", "set_device", "set_rng_state", "set_rng_state_all", "stream",
     "synchronize",
 ]  # fmt: skip
+_longer_paths(__name__, "memory", "random")
 __all__ += TYPE_NAMES  # `cuda.FloatTensor` and its relatives
 globals().update({name: tensor_type(name, "torch.cuda") for name in TYPE_NAMES})
 

@@ -64,6 +64,8 @@ def walk(
                 deliver(node, g)
             if not inputs or node in stop:
                 continue
+            if needed is not None and needed.isdisjoint(inputs):
+                continue  # what it saved stays, for a backward that goes on from here
         if hooks:
             g = run_before(node, g, wrap)
             if g is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,15 @@ from gradwalk.tensors.tensor import Tensor
 
 class ModuleConversions:
     """The methods of a Module that replace all its tensors."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Let `conv = F.conv2d` in the body of a class stay a function, as PyTorch's in C++ do; a
+        function written in Python would become a method."""
+        super().__init_subclass__(**keywords)
+        if not cls.__module__.startswith("gradwalk"):
+            for name, value in list(vars(cls).items()):
+                if isinstance(value, FunctionType) and f"{value.__module__}".startswith("gradwalk"):
+                    setattr(cls, name, staticmethod(value))
 
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]

@@ -58,6 +58,11 @@ class ModuleHooks(Hookable):
         """Likewise."""
         return self._hooks_by_number("after")
 
+    @property
+    def _backward_hooks(self) -> OrderedDict[int, Hook]:
+        """Likewise."""
+        return OrderedDict((self._hooks or {}).get("backward", {}))
+
     def _hooks_by_number(self, kind: str) -> OrderedDict[int, Hook]:
         entries: dict[int, ForwardHook] = (self._hooks or {}).get(kind, {})
         return OrderedDict((number, entry.hook) for number, entry in entries.items())

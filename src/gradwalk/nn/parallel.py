@@ -12,9 +12,9 @@ from gradwalk.distributed.processes import get_world_size
 from gradwalk.nn.module import Module
 from gradwalk.ops.core.longer_paths import longer_paths
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "scatter"]
 
-longer_paths(__name__, "distributed")
+longer_paths(__name__, "distributed", "scatter_gather")
 
 
 class DataParallel(Module):
@@ -67,3 +67,13 @@ def data_parallel(
     """Call `DataParallel(module)`."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))
+
+
+def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
+    """The inputs of each device, of which there is one."""
+    if len(target_gpus) != 1:
+        raise ValueError(
+            f"scatter gives inputs to one device, not to {target_gpus}. Fix: name one, or divide "
+            "the batch with gradwalk.Mesh and gradwalk.distribute."
+        )
+    return [inputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,10 +26,12 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
-    def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
+        self = object.__new__(cls)
         self._set(_array(data), None, 0)
         self.code, self.position = caller()
         self.requires_grad = requires_grad
+        return self
 
     def _give_attributes(self, copied: Tensor, memo: dict[Any, Any]) -> None:
         """Nothing: as in PyTorch, a deep copy of a parameter has no attributes of the program."""
@@ -55,10 +57,12 @@ class Buffer(Tensor):
     __slots__ = ()
     persistent: bool  # whether it is in `state_dict`
 
-    def __init__(self, data: Any = (), *, persistent: bool = True) -> None:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
+        self = object.__new__(cls)
         self._set(_array(data), None, 0)
         self.code, self.position = caller()
         self.persistent = persistent
+        return self
 
 
 class UninitializedParameter(Parameter):
@@ -87,6 +91,7 @@ def _array(data: Any) -> np.ndarray[Any, Any]:
     """The elements; shares the memory of a tensor or array, as in PyTorch."""
     if isinstance(data, Tensor):
         return data._shared("Parameter(...)")
-    array = data if isinstance(data, np.ndarray) else np.asarray(data, get_default_dtype())
-    category(array.dtype)
-    return array
+    if not isinstance(data, np.ndarray):
+        data = np.asarray(() if data is None else data, get_default_dtype())
+    category(data.dtype)
+    return data

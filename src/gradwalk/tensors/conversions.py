@@ -71,6 +71,10 @@ class Conversions:
         """On a GPU; itself if it is there."""
         return self.to("cuda" if device is None else device)
 
+    def view_as(self: Any, other: Any) -> Tensor:
+        """`view` with the shape of another tensor."""
+        return self.view(*other.shape)
+
     def type(self: Any, dtype: Any = None, non_blocking: Any = False) -> Any:
         """Another dtype, also by its legacy name; without one, the name of this tensor's type.
 
@@ -105,6 +109,12 @@ class Conversions:
     char: ClassVar = _conversion(np.int8)
     byte: ClassVar = _conversion(np.uint8)
     bool: ClassVar = _conversion(np.bool_)
+
+    def __dlpack__(self: Any, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self: Any) -> Any:
+        return self._array.__dlpack_device__()
 
     def __buffer__(self: Any, flags: Any) -> memoryview:
         """The memory itself: `memoryview(x)`, from Python 3.12 on."""

@@ -229,6 +229,10 @@ class Properties:
         """Whether the elements can be negative."""
         return is_floating(self.dtype) or self.dtype.kind in "ic"
 
+    def is_inference(self) -> bool:
+        """False: `inference_mode` is `no_grad`, and makes ordinary tensors."""
+        return False
+
     is_sparse = is_quantized = is_meta = is_sparse_csr = is_nested = is_mkldnn = is_mps = False
     layout = "torch.strided"  # `gradwalk.strided`
 

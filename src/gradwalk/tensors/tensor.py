@@ -6,7 +6,7 @@ import builtins
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -77,8 +77,9 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
     many = False  # and one output
     __array_priority__ = 1000
 
-    def __init__(self, *data: Any, requires_grad: bool = False) -> None:
+    def __new__(cls, *data: Any, requires_grad: bool = False) -> Self:
         """`Tensor(2, 3)` has that shape and `Tensor([2, 3])` those elements, as in PyTorch."""
+        # An `__init__` would be given the arguments of a program's own subclass, too.
         elements: Any = data[0] if data else ()
         kind = get_default_dtype()
         if are_sizes(data):
@@ -89,9 +90,16 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
             elements, kind = elements._shared("Tensor(...)"), elements.dtype
         elif isinstance(elements, np.ndarray):
             category(elements.dtype)
+        self = object.__new__(cls)
         self._set(np.asarray(elements, dtype=kind), None, 0)
         self.code, self.position = caller()
         self.requires_grad = requires_grad
+        return self
+
+    @staticmethod
+    def _make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
+        """A leaf of a program's own subclass on the memory of a tensor."""
+        return Tensor.__new__(cls, data, requires_grad=require_grad)
 
     def _set(self, array: np.ndarray[Any, Any], node: Node | None, index: int) -> None:
         self._array = array
@@ -394,12 +402,6 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
             return tuple(wrap(np.asarray(result)) for result in results)
         return None if results is None else wrap(np.asarray(results))
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
-
     def __bool__(self) -> bool:
         if self._array.size != 1:
             raise OperandError(
@@ -474,13 +476,9 @@ class Tensor(InPlace, Properties, Conversions, RandomMethods, Operators):
             )
         return viewed
 
-    def view_as(self, other: Tensor) -> Tensor:
-        """`view` with the shape of another tensor."""
-        return self.view(*other.shape)
-
 
 def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -> Tensor:
-    tensor = kind.__new__(kind)
+    tensor = object.__new__(kind)
     if isinstance(array, np.ndarray):
         usual = np.dtype(array.dtype.type)
         if array.dtype is not usual and array.dtype == usual:

@@ -1,4 +1,4 @@
-"""PyTorch's `_assert` and `_check`: conditions that its compiler can see. Here they are plain."""
+"""PyTorch's `_assert`, `_check`: conditions that its compiler can see. Here they are plain."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from typing import Any
 def _assert(condition: Any, message: str) -> None:
     """An AssertionError unless the condition holds."""
     assert condition, message
+
+
+def _assert_async(input: Any, assert_msg: str = "expected an element that is not zero") -> None:
+    """A RuntimeError unless the one element is true, at once."""
+    if not input:
+        raise RuntimeError(assert_msg)
 
 
 def _check(cond: Any, message: Callable[[], object] | None = None) -> None:

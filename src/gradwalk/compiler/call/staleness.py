@@ -184,7 +184,7 @@ class _Place:
             start = sum(-step * (n - 1) for step, n in zip(order, shape, strict=True) if step < 0)
             memory = np.zeros(reach + dtype.itemsize, np.uint8)
             array = np.ndarray(shape, dtype, memory, start, order)
-        tensor = self.kind.__new__(self.kind)
+        tensor = object.__new__(self.kind)
         tensor._set(array, None, 0)
         tensor._requires_grad = requires_grad
         tensor._grad = wrap(np.zeros(shape, dtype)) if self.has_grad else None

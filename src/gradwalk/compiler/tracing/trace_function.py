@@ -206,7 +206,7 @@ class StandIns:
         if isinstance(array, FunctionalArray):
             self.tracer.runs_on(device_of(array))
         kind: Any = type(tensor)  # a Parameter, say
-        stand_in = kind.__new__(kind)
+        stand_in = object.__new__(kind)
         stand_in._set(array, None, 0)
         stand_in._label = tensor.label
         stand_in.code, stand_in.position = tensor.code, tensor.position

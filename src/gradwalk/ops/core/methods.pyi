@@ -701,8 +701,8 @@ class Methods:
         """U, S, V with U diag(S) Vᴴ = input; `linalg.svd` returns Vᴴ."""
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Swap two dimensions: NumPy's name for `transpose`."""
-    def swapdims(self, dim0: int, dim1: int) -> Self:
-        """Swap two dimensions."""
+    def swapdims(self, dim0: Any, dim1: int | None = None) -> Self:
+        """Swap two dimensions. Given one argument, the order of all of them, as NumPy's `transpose`."""
     def t(self) -> Self:
         """The transpose of a matrix; a vector stays as it is."""
     def take(self, index: Any) -> Self:
@@ -733,8 +733,8 @@ class Methods:
         """The k largest (or smallest) values along `dim` in order, and where each came from."""
     def trace(self) -> Self:
         """The sum of the diagonal of a matrix."""
-    def transpose(self, dim0: int, dim1: int) -> Self:
-        """Swap two dimensions."""
+    def transpose(self, dim0: Any, dim1: int | None = None) -> Self:
+        """Swap two dimensions. Given one argument, the order of all of them, as NumPy's `transpose`."""
     def triangular_solve(
         self, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
     ) -> Triangular:

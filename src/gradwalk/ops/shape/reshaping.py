@@ -1,7 +1,6 @@
 """Changing shape: reshape, permute, expand, flip, join, split, pad, cast.
 
-The ops take normal, static attributes (tuples of non-negative axes, full shapes); the functions
-below them take PyTorch's arguments.
+Ops take normal, static attributes (non-negative axes, full shapes), functions PyTorch's arguments.
 """
 
 from __future__ import annotations
@@ -242,8 +241,7 @@ def getitem_slice(x: Any, axis: int, start: int, stop: int) -> Any:
 @public(names="reshape", method=True, out=False)
 def reshape_to(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in another shape; one size may be -1."""
-    wanted = sizes_of(sizes, shape)
-    return reshape(input, shape=_fill_in(wanted, math.prod(input.shape)))
+    return reshape(input, shape=_fill_in(sizes_of(sizes, shape), math.prod(input.shape)))
 
 
 @public(names="permute", method=True, out=False)
@@ -261,8 +259,10 @@ def permute_to(input: Any, *axes_in_order: Any, dims: Any = None) -> Any:
 
 
 @public(method=True, out=False)
-def transpose(input: Any, dim0: int, dim1: int) -> Any:
-    """Swap two dimensions."""
+def transpose(input: Any, dim0: Any, dim1: int | None = None) -> Any:
+    """Swap two dimensions. Given one argument, the order of all of them, as NumPy's `transpose`."""
+    if dim1 is None:
+        return permute_to(input, tuple(dim0))
     axes = list(range(input.ndim))
     a, b = normal_axis(dim0, input.ndim), normal_axis(dim1, input.ndim)
     if axes:

@@ -12,18 +12,19 @@ import ctypes
 import dataclasses
 import mmap
 import sys
+import warnings
 
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
+import gradwalk as gw
 from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.kernels.products import sizes as product_sizes
 from gradwalk.compiler.backends.llvm.kernels.products.driver import product_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import product_of, sized
 from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
-from gradwalk.compiler.plan.buffers import Buffer, Slice
 from tests.compiler.shares import place_of
 
 MOST_THREADS = 4
@@ -217,14 +218,23 @@ def test_a_batch_with_one_b_becomes_rows():
     assert numbers[:6] == (1, 1, 1, 768, 384, 128)  # the batch, m, n, k
 
 
-def test_too_many_batch_dimensions_are_refused():
-    strides = (1000, 1, 100, 1, 50, 7, 1)
-    a, b, out = (
-        Slice(Buffer(0), np.dtype(np.float32), (2, 3, 2, 3, 2, *matrix), strides)
-        for matrix in ((4, 6), (6, 5), (4, 5))
-    )
-    with pytest.raises(ValueError, match=r"at most 3 batch dimensions, not \(2, 3, 2, 3, 2\)"):
-        product_of(a, b, [out], [], target.host())
+def test_what_has_too_many_batch_dimensions_is_computed_by_numpy():
+    x, weight = np.random.default_rng(0).standard_normal((2, 3, 64, 64)), np.eye(8)[::-1] * 2.0
+    bias = np.arange(8.0)
+
+    def patches(x, weight, bias):  # that lie in memory in another order
+        rows = x.reshape(2, 3, 8, 8, 8, 8).permute(0, 2, 4, 1, 3, 5)
+        return (rows @ weight + bias).relu()
+
+    expected = patches(*map(gw.tensor, (x, weight, bias)))  # the first eager call
+    wanted = gw.tensor(x, requires_grad=True), gw.tensor(weight, requires_grad=True)
+    for _ in range(3):
+        found = patches(*wanted, gw.tensor(bias))
+        assert np.array_equal(found.detach(), expected)
+        found.sum().backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an op without a native kernel
+        assert np.array_equal(gw.compile(patches)(*map(gw.tensor, (x, weight, bias))), expected)
 
 
 def bias_relu_residual(function, value, load):

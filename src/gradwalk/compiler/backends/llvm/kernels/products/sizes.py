@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
+from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.target import Host
 from gradwalk.compiler.plan.buffers import Slice
 
@@ -124,7 +125,7 @@ def product_of(
         for s in strides:
             s[-2:] = s[-1], s[-2]
     if len(sizes) > 3:
-        raise ValueError(f"a product has at most 3 batch dimensions, not {tuple(batch)}")
+        raise NoKernel(f"a product of {len(sizes)} batch dimensions that cannot be joined")
     missing = 3 - len(sizes)
     a, b, out, *others = ([0] * missing + s for s in strides)
     numbers = {f"batch {d}": n for d, n in enumerate([1] * missing + sizes)}
