@@ -180,7 +180,7 @@ def contestant(name: str, how: str) -> Round:
 
     def step() -> float:
         found = gradients()
-        return float((found[min(found)] ** 2).sum())
+        return float((found[min(found)][0] ** 2).sum())  # of the first sample, or row
 
     step()
 
