@@ -9,9 +9,9 @@ import numpy as np
 
 import gradwalk as gw
 from gradwalk.distributions import constraints
-from gradwalk.distributions.distribution import Distribution, derived, one_of
+from gradwalk.distributions.distribution import Distribution, one_of
 from gradwalk.distributions.gamma import Beta, Chi2
-from gradwalk.distributions.multivariate_normal import root_of_inverse
+from gradwalk.distributions.multivariate_normal import OfOneMatrix
 from gradwalk.graph.abstract import numbers_of
 from gradwalk.tensors.tensor import Tensor
 
@@ -74,7 +74,7 @@ def _bartlett(root: Any, ranks: Tensor) -> Tensor:
     return made
 
 
-class Wishart(Distribution):
+class Wishart(OfOneMatrix):
     """The sum of x xᵀ over `df` normal vectors x of mean 0.
 
     One matrix says how their elements vary together: the covariance, its inverse
@@ -86,16 +86,10 @@ class Wishart(Distribution):
             [0., 4.]])
     """
 
-    arg_constraints: ClassVar = {
-        "df": constraints.positive,
-        "covariance_matrix": constraints.positive_definite,
-        "precision_matrix": constraints.positive_definite,
-        "scale_tril": constraints.lower_cholesky,
-    }
+    arg_constraints: ClassVar = {"df": constraints.positive, **OfOneMatrix.arg_constraints}
     support: Any = constraints.positive_definite
     has_rsample = True
     df: Tensor
-    scale_tril: Tensor
 
     def __init__(
         self,
@@ -113,22 +107,7 @@ class Wishart(Distribution):
         ).items()
         more = {"df": constraints.greater_than(matrix.shape[-1] - 1)}
         self.arg_constraints = {**type(self).arg_constraints, **more}  # type: ignore[misc]
-        self._set(validate_args, matrix.shape[-2:], **{name: matrix}, df=df)
-        if name != "scale_tril":
-            matrix = self.__dict__[name]
-            known = name == "covariance_matrix"
-            self.scale_tril = gw.linalg.cholesky(matrix) if known else root_of_inverse(matrix)
-            self._given += ("scale_tril",)
-
-    @derived
-    def covariance_matrix(self) -> Tensor:
-        """L Lᵀ of the Cholesky factor L."""
-        return self.scale_tril @ self.scale_tril.mT
-
-    @derived
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance."""
-        return gw.linalg.inv(self.covariance_matrix)
+        self._set_with(name, matrix, validate_args, matrix.shape[-2:], df=df)
 
     def _times(self, factor: Tensor, matrix: Tensor) -> Tensor:
         return factor[..., None, None] * matrix
@@ -170,10 +149,6 @@ class Wishart(Distribution):
         steps = gw.arange(self._event_shape[0], dtype=scale.dtype, device=scale.device)
         return self.df.unsqueeze(-1) - steps
 
-    def _half_log_det(self) -> Tensor:
-        """The sum of the logarithms on the diagonal of the Cholesky factor."""
-        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
@@ -183,12 +158,12 @@ class Wishart(Distribution):
             root: Any = self.scale_tril
             standardized = gw.linalg.solve_triangular(root, standardized.mT, upper=False)
         trace = standardized.diagonal(dim1=-2, dim2=-1).sum(-1)
-        scale = self.df * (size * math.log(2) / 2 + self._half_log_det())
+        scale = self.df * (size * math.log(2) / 2 + self.half_log_det())
         scale = scale + gw.special.multigammaln(self.df / 2, size)
         return ((self.df - size - 1) * value.logdet() - trace) / 2 - scale
 
     def entropy(self) -> Tensor:
         size = self._event_shape[0]
-        scale = (size + 1) * (size * math.log(2) / 2 + self._half_log_det())
+        scale = (size + 1) * (size * math.log(2) / 2 + self.half_log_det())
         slope = (self.df - size - 1) / 2 * gw.digamma(self._ranks() / 2).sum(-1)
         return scale + gw.special.multigammaln(self.df / 2, size) - slope + self.df * size / 2

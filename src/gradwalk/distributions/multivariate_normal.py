@@ -22,44 +22,20 @@ def root_of_inverse(matrix: Tensor) -> Tensor:
     return made
 
 
-class MultivariateNormal(Distribution):
-    """Normal vectors of mean `loc`; one matrix says how their elements vary together.
-
-    That is their covariance, its inverse (`precision_matrix`), or its Cholesky factor
-    (`scale_tril`), which computes fastest.
-
-    >>> import gradwalk as gw
-    >>> normal = gw.distributions.MultivariateNormal(gw.zeros(2), gw.eye(2))
-    >>> normal.log_prob(gw.zeros(2))
-    tensor(-1.8379)
-    """
+class OfOneMatrix(Distribution):
+    """Distributions of which a covariance, its inverse or its Cholesky factor is given."""
 
     arg_constraints: ClassVar = {
-        "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
     }
-    support: Any = constraints.real_vector
-    has_rsample = True
-    loc: Tensor
     scale_tril: Tensor
 
-    def __init__(
-        self,
-        loc: Tensor,
-        covariance_matrix: Tensor | None = None,
-        precision_matrix: Tensor | None = None,
-        scale_tril: Tensor | None = None,
-        validate_args: bool | None = None,
+    def _set_with(
+        self, name: str, matrix: Tensor, validate_args: bool | None, event: Any, **others: Any
     ) -> None:
-        ((name, matrix),) = one_of(
-            type(self),
-            covariance_matrix=covariance_matrix,
-            precision_matrix=precision_matrix,
-            scale_tril=scale_tril,
-        ).items()
-        self._set(validate_args, loc.shape[-1:], loc=loc, **{name: matrix})
+        self._set(validate_args, event, **others, **{name: matrix})
         if name != "scale_tril":
             matrix = self.__dict__[name]
             known = name == "covariance_matrix"
@@ -75,6 +51,47 @@ class MultivariateNormal(Distribution):
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
         return gw.linalg.inv(self.covariance_matrix)
+
+    def half_log_det(self) -> Tensor:
+        """The sum of the logarithms on the diagonal of the Cholesky factor."""
+        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class MultivariateNormal(OfOneMatrix):
+    """Normal vectors of mean `loc`; one matrix says how their elements vary together.
+
+    That is their covariance, its inverse (`precision_matrix`), or its Cholesky factor
+    (`scale_tril`), which computes fastest.
+
+    >>> import gradwalk as gw
+    >>> normal = gw.distributions.MultivariateNormal(gw.zeros(2), gw.eye(2))
+    >>> normal.log_prob(gw.zeros(2))
+    tensor(-1.8379)
+    """
+
+    arg_constraints: ClassVar = {
+        "loc": constraints.real_vector,
+        **OfOneMatrix.arg_constraints,
+    }
+    support: Any = constraints.real_vector
+    has_rsample = True
+    loc: Tensor
+
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        ((name, matrix),) = one_of(
+            type(self),
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        ).items()
+        self._set_with(name, matrix, validate_args, loc.shape[-1:], loc=loc)
 
     @property
     def mean(self) -> Tensor:
@@ -96,10 +113,6 @@ class MultivariateNormal(Distribution):
     def standardized(self, matrix: Tensor) -> Tensor:
         """L⁻¹ times the columns of a matrix, for the Cholesky factor L."""
         return gw.linalg.solve_triangular(self.scale_tril, matrix, upper=False)
-
-    def half_log_det(self) -> Tensor:
-        """The sum of the logarithms on the diagonal of the Cholesky factor."""
-        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
