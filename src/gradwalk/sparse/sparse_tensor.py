@@ -226,8 +226,10 @@ class SparseTensor(Operators):
 
     T = property(t)
 
-    def transpose(self, dim0: int, dim1: int) -> SparseTensor:
-        """Two dimensions swapped."""
+    def transpose(self, dim0: Any, dim1: int | None = None) -> SparseTensor:
+        """Two dimensions swapped; given one argument, the order of all of them."""
+        if dim1 is None:
+            return self.permute(*dim0)
         order = list(range(self.ndim))
         order[dim0], order[dim1] = order[dim1], order[dim0]
         return self.permute(*order)
