@@ -368,7 +368,7 @@ LEFT_OUT = """
     OutOfMemoryError get_autocast_cpu_dtype get_autocast_gpu_dtype get_deterministic_debug_mode
     is_autocast_cpu_enabled is_deterministic_algorithms_warn_only_enabled
     set_deterministic_debug_mode set_flush_denormal to_dlpack sparse_csr_tensor to_sparse_coo
-    to_sparse_csr sparse_mask
+    to_sparse_csr sparse_mask Future SymBool SymFloat SymInt is_inference
 """
 
 

@@ -153,7 +153,9 @@ def _written_alone(target: Any, op: Op, attrs: dict[str, Any]) -> Any:
     """What a change writes of an expanded tensor or of overlapping windows, to be written, if its
     elements have places of their own; None otherwise."""
     array, view = target._array, target._view
-    if array.flags.writeable or view is None or not view.base._array.flags.writeable:
+    if not isinstance(array, np.ndarray) or view is None:
+        return None
+    if array.flags.writeable or not view.base._array.flags.writeable:
         return None
     part = indexing.view_of(array, attrs["index"]) if op is indexing.setitem else array
     if part is None:
