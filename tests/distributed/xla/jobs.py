@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -30,6 +31,11 @@ def _code(program: str | Path, preamble: str) -> list[str]:
     if isinstance(program, Path):
         return [str(program)]
     return ["-c", preamble + textwrap.dedent(program)]
+
+
+# XLA's collectives print "[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of ..." from
+# several threads and in pieces, which may stand on lines of their own.
+GLOO = re.compile(r"Gloo|is connected to|peer ranks|^ *Rank *\d*$")
 
 
 class LoopbackJob:
@@ -91,7 +97,7 @@ class LoopbackJob:
         """What each rank printed, without the lines of JAX's own."""
         statuses = self.wait()
         assert not any(statuses), "\n".join(self.err)
-        return ["\n".join(x for x in o.splitlines() if "Gloo" not in x) for o in self.out]
+        return ["\n".join(x for x in o.splitlines() if not GLOO.search(x)) for o in self.out]
 
     def stop(self) -> None:
         for process in self.processes:
