@@ -35,7 +35,7 @@ def _code(program: str | Path, preamble: str) -> list[str]:
 
 # XLA's collectives print "[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of ..." from
 # several threads and in pieces, which may stand on lines of their own.
-GLOO = re.compile(r"Gloo|is connected to|peer ranks|^ *Rank *\d*$")
+GLOO = re.compile(r"Gloo|is connected to|peer ranks|^ *(Rank *\d*)?$")
 
 
 class LoopbackJob:
