@@ -30,6 +30,22 @@ def test_a_clock_of_ones_own_says_how_long_runs_are() -> None:
     assert timer.adaptive_autorange(min_run_time=2).raw_times == [1.0] * 4
 
 
+@pytest.mark.parametrize("how", ["timeit", "blocked_autorange", "adaptive_autorange"])
+def test_first_calls_are_not_measured(how: str) -> None:
+    now = [0.0]
+
+    class Statement:
+        calls = 0
+
+        def __call__(self) -> None:
+            self.calls += 1
+            now[0] += 100 if self.calls < 3 else 1  # what makes kernels
+
+    timer = Timer("run()", timer=lambda: now[0], globals={"run": Statement()})
+    measured = getattr(timer, how)(*([4] if how == "timeit" else []))
+    assert set(measured.times) == {1.0}
+
+
 def test_statistics_and_text() -> None:
     measured = Measurement(10, [1e-4, 2e-4, 3e-4, 6e-4], "add", "small", "eager", num_threads=2)
     assert (measured.mean, measured.median) == pytest.approx((3e-5, 2.5e-5))
@@ -48,7 +64,7 @@ def test_statistics_and_text() -> None:
     assert str(one).splitlines()[1:] == [
         "x + y",
         "  500.00 ms",
-        "  1 measurement, 1 runs, 1 thread",
+        "  1 measurement, 1 run, 1 thread",
     ]
 
 
@@ -65,14 +81,14 @@ def test_a_table_for_each_label_of_what_was_measured_together() -> None:
     compare.trim_significant_figures()
     assert str(compare).splitlines() == [
         "norm         gw",
-        "1 threads:",
+        "1 thread:",
         "  row         1",
         "4 threads:",
         "  column      3",
         "Times are in milliseconds (ms).",
         "",
         "other",
-        "1 threads:",
+        "1 thread:",
         "  [Unknown]  2",
         "Times are in seconds (s).",
     ]

@@ -216,12 +216,21 @@ def make_functional_with_buffers(
     def function(
         params: Sequence[Any], held: Sequence[Any] | None, *args: Any, **kwargs: Any
     ) -> Any:
-        given = dict(zip(parameters, params, strict=True))
+        given = _by_name("parameters", parameters, params)
         if held is not None:
-            given |= dict(zip(buffers, held, strict=True))
+            given |= _by_name("buffers", buffers, held)
         return functional_call(model, given, args, kwargs)
 
     return function, tuple(parameters.values()), tuple(buffers.values())
+
+
+def _by_name(kind: str, names: Collection[str], tensors: Sequence[Any]) -> dict[str, Any]:
+    if len(tensors) != len(names):
+        raise ValueError(
+            f"a function of {len(names)} {kind} was given {len(tensors)}. Fix: a tuple like the "
+            "one that came with it."
+        )
+    return dict(zip(names, tensors, strict=True))
 
 
 def combine_state_for_ensemble(

@@ -13,7 +13,7 @@ class Compare:
     >>> add = Measurement(1, [2e-6], "sums", "add", "small")
     >>> Compare([add, Measurement(1, [4e-6], "sums", "add", "large")]).print()
     sums         small  large
-    1 threads:
+    1 thread:
       add          2.0    4.0
     Times are in microseconds (us).
     """
@@ -62,7 +62,7 @@ class Compare:
 
         lines = [line(label, columns)]
         for threads in sorted({m.num_threads for m in found}):
-            lines.append(f"{threads} threads:")
+            lines.append(f"{threads} thread{'s' * (threads > 1)}:")
             lines += [
                 line(f"  {row}", (cells.get((threads, row, column), "") for column in columns))
                 for row in rows

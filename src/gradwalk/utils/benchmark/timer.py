@@ -117,7 +117,8 @@ class Measurement:
             lower, upper = (q / scale for q in np.quantile(self.times, (0.25, 0.75)))
             lines.append(f"  Median: {self.median / scale:.2f} {unit}")
             lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({lower:.2f} to {upper:.2f})")
-        each = f"{self.number_per_run} runs{' per measurement' * (runs > 1)}"
+        count = self.number_per_run
+        each = f"{count} run{'s' * (count > 1)}{' per measurement' * (runs > 1)}"
         threads = f"{self.num_threads} thread{'s' * (self.num_threads > 1)}"
         lines.append(f"  {runs} measurement{'s' * (runs > 1)}, {each}, {threads}")
         if self.has_warnings:
@@ -167,13 +168,18 @@ class Timer:
         finally:
             set_num_threads(before)
 
+    def _warm_up(self) -> None:
+        """Run the first calls, which make kernels."""
+        self._times(3)
+
     def timeit(self, number: int = 1_000_000) -> Measurement:
         """The statement, executed `number` times in one run."""
-        self._times(max(number // 100, 2))  # what is made at the first call
+        self._warm_up()
         return Measurement(number, self._times(number), *self._facts)
 
     def _long_enough(self, together: float) -> int:
         """How many executions take a thousandth of the time of all runs together."""
+        self._warm_up()
         number, seconds = 1, max(together / 1000, 1e-4)
         while True:
             took = self._times(number)[0]
